@@ -1,0 +1,1 @@
+"""The HTTP side: routes, the turn engine, dialects, agents and command lines over `store`."""

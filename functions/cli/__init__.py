@@ -1,0 +1,1 @@
+"""Commands that are run from a shell; nothing that is served imports them."""

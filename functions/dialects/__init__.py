@@ -1,0 +1,1 @@
+"""Event streams ⇄ wire formats, one module per dialect. A dialect runs nothing and stores nothing."""

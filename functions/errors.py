@@ -1,0 +1,122 @@
+"""From an error to an HTTP answer: status, body, headers. Also the errors that only HTTP has.
+
+    StoreError                         (store.errors)
+    ├── MethodNotAllowedError          method_not_allowed        405
+    ├── PayloadTooLargeError           payload_too_large         413
+    ├── UnsupportedMediaTypeError      unsupported_media_type    415
+    ├── RateLimitedError               rate_limited              429
+    └── NotFoundError
+        └── RouteNotFoundError         not_found                 404
+
+The status is found by walking an error's classes from the most special one up; a new error needs no row here where its
+parent's status is right. What is not a StoreError is a fault of ours: 500 with a fixed text, nothing of it is told.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any, Final
+
+from store.errors import (
+    ConflictError,
+    DataLossError,
+    DeadlineExceededError,
+    DetachUnsupportedError,
+    InvalidRequestError,
+    MessageIdConflictError,
+    NotFoundError,
+    StateTooLargeError,
+    StoreError,
+    UnavailableError,
+)
+
+INTERNAL_MESSAGE: Final = "The server failed to answer this request."
+
+
+class RouteNotFoundError(NotFoundError):
+    """No route has this path."""
+
+    def __init__(self) -> None:
+        super().__init__("There is nothing at this path.")
+
+
+class MethodNotAllowedError(StoreError):
+    """The path exists, for other methods."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self.allowed = tuple(sorted(allowed))
+        super().__init__(f"This path takes {', '.join(self.allowed)}.")
+
+
+class PayloadTooLargeError(StoreError):
+    """The body has more bytes than the server takes."""
+
+    code = "payload_too_large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"A body may have at most {limit} bytes.")
+
+
+class UnsupportedMediaTypeError(StoreError):
+    """The body is not plain JSON text."""
+
+    code = "unsupported_media_type"
+
+
+class RateLimitedError(StoreError):
+    """Too much at once; `retry_after_seconds` says when to try again."""
+
+    code = "rate_limited"
+
+    def __init__(self, message: str, retry_after_seconds: float) -> None:
+        super().__init__(message, retryAfterSeconds=max(1, math.ceil(retry_after_seconds)))
+
+
+STATUS: Final[dict[type[Exception], int]] = {
+    InvalidRequestError: 400,
+    NotFoundError: 404,
+    MethodNotAllowedError: 405,
+    ConflictError: 409,
+    PayloadTooLargeError: 413,
+    StateTooLargeError: 413,
+    UnsupportedMediaTypeError: 415,
+    MessageIdConflictError: 422,
+    RateLimitedError: 429,
+    DetachUnsupportedError: 501,
+    UnavailableError: 503,
+    DeadlineExceededError: 504,
+    DataLossError: 500,
+    StoreError: 500,
+}
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status of an error; 500 for what nobody raised on purpose."""
+    return status_of_kind(type(error))
+
+
+def status_of_kind(kind: type[Exception]) -> int:
+    """The HTTP status of a class of errors."""
+    return next((STATUS[ancestor] for ancestor in kind.__mro__ if ancestor in STATUS), 500)
+
+
+def error_body(error: Exception) -> dict[str, Any]:
+    """`{code, message, ...details}`, safe to be encoded as UTF-8."""
+    if not isinstance(error, StoreError):
+        return {"code": StoreError.code, "message": INTERNAL_MESSAGE}
+    # A message may quote a key with a lone surrogate, which has no UTF-8.
+    message = error.message.encode("utf-8", "backslashreplace").decode()
+    return {"code": error.code, "message": message} | {
+        name: value for name, value in error.details.items() if name not in ("code", "message")
+    }
+
+
+def error_headers(error: Exception) -> dict[str, str]:
+    """`Retry-After` in seconds where the error says when to come back, `Allow` where the method was wrong."""
+    headers: dict[str, str] = {}
+    if isinstance(error, StoreError) and "retryAfterSeconds" in error.details:
+        headers["Retry-After"] = str(error.details["retryAfterSeconds"])
+    if isinstance(error, MethodNotAllowedError):
+        headers["Allow"] = ", ".join(error.allowed)
+    return headers

@@ -1,0 +1,58 @@
+"""Bodies about sessions."""
+
+from typing import Annotated, Any, ClassVar, Final, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from functions.wire.validation import ModelName, WireModel, id_named, problem, require_unicode
+
+MAX_TITLE_CHARACTERS: Final = 100
+
+
+def _trimmed(value: str) -> str:
+    title = require_unicode(value).strip()
+    if len(title) > MAX_TITLE_CHARACTERS:
+        raise problem(f"must be at most {MAX_TITLE_CHARACTERS} characters")
+    return title
+
+
+def _not_blank(title: str) -> str:
+    if not title:
+        raise problem("must not be blank")
+    return title
+
+
+class CreateSessionRequest(WireModel):
+    """Makes a session that no turn has run in yet."""
+
+    nullable: ClassVar[frozenset[str]] = frozenset({"custom"})
+
+    id: Annotated[str, id_named("id")] | None = Field(
+        None, description="Minted by the server when absent. The same id again is the same session."
+    )
+    title: Annotated[str, AfterValidator(_trimmed)] = Field(
+        "", description="At most 100 characters, trimmed. Blank is the same as absent: untitled."
+    )
+    model: ModelName | None = Field(None, description="The model of the session's turns.")
+    temporary: bool = Field(False, description="Not listed, and gone a fixed time after its creation.")
+    custom: Any = Field(None, description="The custom state to begin with, any JSON value.")
+
+    @property
+    def has_custom(self) -> bool:
+        """Whether `custom` was given; null is a value like any other."""
+        return "custom" in self.model_fields_set
+
+
+class PatchSessionRequest(WireModel):
+    """Renames a session, or gives it another model."""
+
+    title: Annotated[str, AfterValidator(_trimmed), AfterValidator(_not_blank)] | None = Field(
+        None, description="1 to 100 characters, trimmed."
+    )
+    model: ModelName | None = Field(None, description="The model of the session's further turns.")
+
+    @model_validator(mode="after")
+    def _some_change(self) -> Self:
+        if self.title is None and self.model is None:
+            raise problem("must change the title or the model")
+        return self

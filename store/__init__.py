@@ -1,0 +1,1 @@
+"""Durable sessions for AI agents: everything about them that is not HTTP."""

@@ -1,0 +1,123 @@
+"""What a session store offers, as protocols. Every method takes the caller's scope first and checks ids before any I/O.
+
+A store may offer less: without SnapshotMetadataReader a caller reads in full and drops the state; without
+SnapshotSubscriber chat works and detached turns are refused.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, runtime_checkable
+
+from store.models import (
+    Abort,
+    Beat,
+    Change,
+    Claim,
+    Lease,
+    NewSession,
+    Outcome,
+    SameSend,
+    Scope,
+    Session,
+    SessionPage,
+    Snapshot,
+    SnapshotStatus,
+    Transcript,
+)
+from store.state import State
+
+
+@runtime_checkable
+class SnapshotReader(Protocol):
+    """Reading rows with their state."""
+
+    async def get_snapshot(self, scope: Scope, snapshot_id: str) -> Snapshot | None:
+        """The row with its state; None where it is missing, expired or another user's. DataLossError where its
+        documents contradict each other."""
+
+    async def get_latest_snapshot(self, scope: Scope, session_id: str) -> Snapshot | None:
+        """The most recently created row of the session, whatever its status."""
+
+
+@runtime_checkable
+class SnapshotWriter(Protocol):
+    """Writing rows outside turns."""
+
+    async def save_snapshot(self, scope: Scope, snapshot_id: str | None, change: Change) -> Snapshot | None:
+        """Atomic read-modify-write of one row. `change` gets the present row or None, must be pure, may run more than
+        once, and returns the row to store, or None to write nothing. The store owns identity: it mints an absent id,
+        keeps a given one and the row's session. SnapshotSettledError where a settled row's status or state, or any
+        row's session or parent, would change; TurnBusyError where a live turn holds the session."""
+
+
+@runtime_checkable
+class SessionStore(SnapshotReader, SnapshotWriter, Protocol):
+    """The least that a store offers."""
+
+
+@runtime_checkable
+class SnapshotMetadataReader(Protocol):
+    """Reading rows without their state, at one document each."""
+
+    async def get_snapshot_metadata(self, scope: Scope, snapshot_id: str) -> Snapshot | None:
+        """As get_snapshot, with `state` None."""
+
+    async def get_latest_snapshot_metadata(self, scope: Scope, session_id: str) -> Snapshot | None:
+        """As get_latest_snapshot, with `state` None."""
+
+
+@runtime_checkable
+class SnapshotSubscriber(Protocol):
+    """Following a row's status, whichever instance changes it."""
+
+    def on_snapshot_status_change(
+        self, scope: Scope, snapshot_id: str
+    ) -> AbstractAsyncContextManager[AsyncIterator[SnapshotStatus]]:
+        """The present status first, then each other one once (intermediate ones may be merged), ending after a
+        terminal one; EXPIRED comes by the clock. A missing row is waited for."""
+
+
+@runtime_checkable
+class TurnStore(Protocol):
+    """The turn protocol: claim, heartbeat, settle, abort. Each is one atomic commit."""
+
+    async def claim_turn(self, scope: Scope, claim: Claim) -> Lease | SameSend:
+        """The session's turn, or the earlier turn of the same message. SessionNotFoundError, TranscriptStaleError,
+        TurnBusyError, ModelStaleError, NotResumableError, MessageIdConflictError, UnavailableError."""
+
+    async def heartbeat(self, leases: Sequence[Lease]) -> Sequence[Beat]:
+        """Refreshes all leases in one round trip; one verdict per lease, in order."""
+
+    async def settle_turn(self, lease: Lease, outcome: Outcome) -> Snapshot:
+        """Publishes the turn and gives the lease back. LeaseLostError where it was superseded: nothing was published."""
+
+    async def abort_turn(self, scope: Scope, snapshot_id: str) -> Abort:
+        """Asks the turn's runner to stop, or settles the row where no live runner would. SnapshotNotFoundError."""
+
+    async def abort_session(self, scope: Scope, session_id: str) -> Abort:
+        """The same for the session's active turn. SessionNotFoundError, also where there is no turn to abort."""
+
+    def watch_aborts(self, runner: str) -> AbstractAsyncContextManager[AsyncIterator[list[str]]]:
+        """Ids of the rows that ask `runner` to stop: those of now first, then more as they come, some repeatedly."""
+
+
+@runtime_checkable
+class SessionDirectory(Protocol):
+    """Session records."""
+
+    async def create_session(
+        self, scope: Scope, session_id: str | None, new: NewSession, custom: State | None = None
+    ) -> Session:
+        """A session, or the caller's existing one under the same id. `custom` makes a completed root snapshot."""
+
+    async def get_session(self, scope: Scope, session_id: str) -> Session | None:
+        """The session's metadata, made to be polled."""
+
+    async def list_sessions(self, scope: Scope, limit: int, cursor: str | None = None) -> SessionPage:
+        """The user's persisted sessions by `(updated_at, id)`, newest first; never reads state."""
+
+    async def update_session(self, scope: Scope, session_id: str, *, title: str) -> Session:
+        """Renames; allowed during a turn. SessionNotFoundError."""
+
+    async def get_transcript(self, scope: Scope, session_id: str) -> Transcript | None:
+        """The session and the state that its next turn continues from."""

@@ -1,0 +1,1 @@
+"""The one implementation of the contract, over any `store.database.Database`."""

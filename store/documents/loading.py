@@ -1,0 +1,143 @@
+"""Reads: rows, session documents, and the states behind them. Writes nothing.
+
+A load that takes several round trips makes all of them at the first one's time, so that a delete in between is never
+seen half-way; what is missing *then* is damage.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from store.database import Document, Path
+from store.documents.shelf import Shelf, record_path, row_path, shard_path
+from store.errors import DataLossError
+from store.layout import records, rows
+from store.layout.chain import Chain, Ground, rebuild
+from store.layout.codec import decode_checked
+from store.layout.fields import FieldReader
+from store.layout.records import Record, read_copy, read_record, read_tail
+from store.layout.rows import Row, read_row
+from store.models import Scope
+from store.rules.retention import is_expired
+
+
+class RowRead(NamedTuple):
+    """A row, None where this caller has none of that id, and the database's time of the read."""
+
+    row: Row | None
+    time: datetime
+
+
+class RecordRead(NamedTuple):
+    """A session, None where this caller has none of that id, and the database's time of the read."""
+
+    record: Record | None
+    time: datetime
+    has_copy: bool
+
+
+async def read_one_row(shelf: Shelf, scope: Scope, snapshot_id: str, *, with_patch: bool = False) -> RowRead:
+    """One round trip, one document."""
+    path = row_path(shelf.require_scope(scope), snapshot_id)
+    mask = None if with_patch else rows.METADATA_FIELDS
+    read = await shelf.database.get([path], mask=mask)
+    return RowRead(visible_row(scope, read.documents[path], read.time), read.time)
+
+
+def visible_row(scope: Scope, document: Document | None, now: datetime) -> Row | None:
+    """The row in `document` where it is the caller's and not expired."""
+    if document is None:
+        return None
+    row = read_row(document)
+    if row.owner_id != scope.user or is_expired(row.expires_at, now):
+        return None
+    return row
+
+
+async def read_one_record(shelf: Shelf, scope: Scope, session_id: str, *, with_copy: bool) -> RecordRead:
+    """One round trip, one document."""
+    path = record_path(shelf.require_scope(scope), session_id)
+    read = await shelf.database.get([path], mask=None if with_copy else records.METADATA_FIELDS)
+    return RecordRead(visible_record(scope, read.documents[path], read.time), read.time, with_copy)
+
+
+def visible_record(scope: Scope, document: Document | None, now: datetime) -> Record | None:
+    """The session in `document` where it is the caller's and neither expired nor being deleted."""
+    if document is None:
+        return None
+    record = read_record(document)
+    if record.session.owner_id != scope.user or record.is_deleting or is_expired(record.session.expires_at, now):
+        return None
+    return record
+
+
+async def load_row_state(shelf: Shelf, scope: Scope, row: Row, time: datetime) -> Ground | None:
+    """The row's state with where it lies; None where the row has none. One round trip where it is not cached. The row
+    must have been read with its patch, at `time`."""
+    if row.chain is None:
+        return None
+    cached = shelf.cache.get(scope.tenant, row.snapshot.snapshot_id)
+    if cached is not None and cached.chain == row.chain:
+        return cached
+    paths = [row_path(scope, segment) for segment in row.chain.segment_path[:-1]]
+    documents = await _read_chain(shelf, scope, row.chain, paths, time)
+    patches = [(str(path), read_row(_required(documents, path)).patch) for path in paths]
+    if not row.chain.is_checkpoint:
+        patches.append((row.name, row.patch))
+    state = rebuild(row.name, row.chain, _runs(scope, row.chain, documents), patches)
+    ground = Ground(row.snapshot.snapshot_id, row.chain, state)
+    shelf.cache.put(scope.tenant, ground)
+    return ground
+
+
+async def load_head(shelf: Shelf, scope: Scope, read: RecordRead) -> Ground | None:
+    """The state of the session's head; None before the first turn. No round trip where the state is cached or the record
+    was read with its copy; one for the copy, one for the shards of a state too large for it."""
+    record = read.record
+    if record is None or record.head is None:
+        return None
+    head = record.head
+    cached = shelf.cache.get(scope.tenant, head.snapshot.snapshot_id)
+    if cached is not None and cached.chain == head.chain:
+        return cached
+    if not read.has_copy:
+        path = record.document.path
+        again = await shelf.database.get([path], at=read.time)
+        record = read_record(_required(again.documents, path))
+    state = read_copy(record)
+    if state is None:
+        documents = await _read_chain(shelf, scope, head.chain, [], read.time)
+        state = rebuild(record.name, head.chain, _runs(scope, head.chain, documents), _named(record))
+    ground = Ground(head.snapshot.snapshot_id, head.chain, state)
+    shelf.cache.replace_head(scope.tenant, record.session.id, ground)
+    return ground
+
+
+def _named(record: Record) -> list[tuple[str, bytes]]:
+    return [(record.name, patch) for _, patch in read_tail(record)]
+
+
+async def _read_chain(
+    shelf: Shelf, scope: Scope, chain: Chain, segments: list[Path], time: datetime
+) -> Mapping[Path, Document | None]:
+    shards = [shard_path(scope.tenant, shard_id) for shard_id in chain.shards]
+    read = await shelf.database.get([*shards, *segments], at=time)
+    return read.documents
+
+
+def _runs(scope: Scope, chain: Chain, documents: Mapping[Path, Document | None]) -> list[bytes]:
+    return [_run(_required(documents, shard_path(scope.tenant, shard_id))) for shard_id in chain.shards]
+
+
+def _run(document: Document) -> bytes:
+    reader = FieldReader.of(document)
+    if reader.text("shardId") != document.path.id:
+        raise reader.damaged("it holds another shard's id")
+    return decode_checked(document.fields, "chunk", "digest", reader.document)
+
+
+def _required(documents: Mapping[Path, Document | None], path: Path) -> Document:
+    document = documents[path]
+    if document is None:
+        raise DataLossError(str(path), "the document is missing")
+    return document

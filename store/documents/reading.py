@@ -1,0 +1,106 @@
+"""The contract's reads: snapshots with and without state, and transcripts."""
+
+from dataclasses import replace
+
+from store.documents.loading import (
+    RecordRead,
+    RowRead,
+    load_head,
+    load_row_state,
+    read_one_record,
+    read_one_row,
+)
+from store.documents.shelf import Shelf
+from store.errors import DataLossError
+from store.layout.records import Record
+from store.models import Scope, Session, Snapshot, Transcript
+from store.rules.lease import is_live, status_at
+
+
+async def get_snapshot(shelf: Shelf, scope: Scope, snapshot_id: str) -> Snapshot | None:
+    """Two round trips; one where the state is cached or the row has none."""
+    return await _with_state(shelf, scope, await read_one_row(shelf, scope, snapshot_id, with_patch=True))
+
+
+async def get_snapshot_metadata(shelf: Shelf, scope: Scope, snapshot_id: str) -> Snapshot | None:
+    """One round trip, one document."""
+    return _without_state(shelf, await read_one_row(shelf, scope, snapshot_id))
+
+
+async def get_latest_snapshot(shelf: Shelf, scope: Scope, session_id: str) -> Snapshot | None:
+    """One round trip where the latest row is the head and its state inline or cached; else the row's own."""
+    with_copy = not shelf.cache.has_head(scope.tenant, session_id)
+    read = await read_one_record(shelf, scope, session_id, with_copy=with_copy)
+    latest_id = _latest_id(read.record)
+    if read.record is None or latest_id is None:
+        return None
+    head = read.record.head
+    if head is not None and head.snapshot.snapshot_id == latest_id:
+        ground = await load_head(shelf, scope, read)
+        return replace(head.snapshot, state=ground.state if ground else None)
+    row = await read_one_row(shelf, scope, latest_id, with_patch=True)
+    return await _with_state(shelf, scope, _named_by(read.record, latest_id, row))
+
+
+async def get_latest_snapshot_metadata(shelf: Shelf, scope: Scope, session_id: str) -> Snapshot | None:
+    """As get_latest_snapshot, and reads no state."""
+    read = await read_one_record(shelf, scope, session_id, with_copy=False)
+    latest_id = _latest_id(read.record)
+    if read.record is None or latest_id is None:
+        return None
+    head = read.record.head
+    if head is not None and head.snapshot.snapshot_id == latest_id:
+        return head.snapshot
+    return _without_state(shelf, _named_by(read.record, latest_id, await read_one_row(shelf, scope, latest_id)))
+
+
+def _latest_id(record: Record | None) -> str | None:
+    return record.current_snapshot_id if record else None
+
+
+def _named_by(record: Record, snapshot_id: str, read: RowRead) -> RowRead:
+    """The row that the session names; it must be there, unless the session expired or was deleted since."""
+    if read.row is None and record.session.expires_at is None:
+        raise DataLossError(record.name, f"it names the snapshot {snapshot_id!r}, which is missing")
+    return read
+
+
+async def _with_state(shelf: Shelf, scope: Scope, read: RowRead) -> Snapshot | None:
+    if read.row is None:
+        return None
+    ground = await load_row_state(shelf, scope, read.row, read.time)
+    snapshot = read.row.as_snapshot(status_at(read.row, read.time, shelf.staleness))
+    return replace(snapshot, state=ground.state if ground else None)
+
+
+def _without_state(shelf: Shelf, read: RowRead) -> Snapshot | None:
+    if read.row is None:
+        return None
+    return read.row.as_snapshot(status_at(read.row, read.time, shelf.staleness))
+
+
+async def get_session(shelf: Shelf, scope: Scope, session_id: str) -> Session | None:
+    """One round trip; two while a turn holds the lease, whose row tells whether it lives."""
+    read = await read_one_record(shelf, scope, session_id, with_copy=False)
+    return None if read.record is None else await with_activity(shelf, scope, read)
+
+
+async def with_activity(shelf: Shelf, scope: Scope, read: RecordRead) -> Session:
+    """The session with `is_turn_active` told by the row that holds the lease."""
+    assert read.record is not None
+    session = read.record.session
+    if session.active_snapshot_id is None:
+        return session
+    active = await read_one_row(shelf, scope, session.active_snapshot_id)
+    is_active = active.row is not None and is_live(active.row, active.time, shelf.staleness)
+    return replace(session, is_turn_active=is_active)
+
+
+async def get_transcript(shelf: Shelf, scope: Scope, session_id: str) -> Transcript | None:
+    """One round trip where the head's state is inline or cached."""
+    with_copy = not shelf.cache.has_head(scope.tenant, session_id)
+    read = await read_one_record(shelf, scope, session_id, with_copy=with_copy)
+    if read.record is None:
+        return None
+    ground = await load_head(shelf, scope, read)
+    return Transcript(read.record.session, ground.state if ground else None)

@@ -1,0 +1,160 @@
+"""Settling a turn: the one commit that publishes it and gives the lease back.
+
+The row's update time is the fencing token. Whoever else accepted the lease has settled the row, so that this commit is
+refused; after a refusal, or an answer that was lost, the row itself says which of the three it was.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from store.database import SERVER_TIME, Committed, Delete, Update, Write
+from store.documents.claims import LeaseGround
+from store.documents.commits import Retries, shard_writes, try_commit, write_ahead
+from store.documents.loading import read_one_row
+from store.documents.requests import token_of
+from store.documents.settlements import REQUEST_FIELDS
+from store.documents.shelf import Shelf, record_path, row_path, shard_path
+from store.errors import LeaseLostError, StateTooLargeError, UnavailableError
+from store.layout.chain import Ground
+from store.layout.fields import present
+from store.layout.heads import HeadPlan, plan_head
+from store.layout.records import LEASE_FIELDS, head_field
+from store.layout.rows import Row, error_field, state_fields
+from store.models import Lease, Origin, Outcome, Snapshot, SnapshotStatus
+from store.rules.history import last_message_id, messages_of
+from store.rules.retention import due_at
+from store.rules.settle import as_aborted, require_outcome
+
+
+async def settle_turn(shelf: Shelf, lease: Lease, outcome: Outcome) -> Snapshot:
+    """Publishes the turn. Keeps trying for as long as the lease can be alive: what an agent has done is not given up for
+    a short outage."""
+    require_outcome(outcome)
+    if outcome.state is not None and outcome.state.size > shelf.options.max_state_size:
+        raise StateTooLargeError(outcome.state.size, shelf.options.max_state_size)
+    retries = Retries(shelf, seconds=shelf.options.lease_staleness)
+    while True:
+        if lease.is_aborting:
+            outcome = as_aborted(outcome)
+        plan = _plan(shelf, lease, outcome)
+        ahead = await _write_shards(shelf, lease, plan)
+        result = await try_commit(shelf, [*_settle_writes(lease, outcome, plan), *ahead])
+        if isinstance(result, Committed):
+            return _settled(shelf, lease, outcome, plan, result.server_time)
+        own = await _question(shelf, lease, result, retries)
+        if own.snapshot.status.is_terminal:
+            return _settled(shelf, lease, outcome, plan, own.snapshot.updated_at)
+        lease.version = own.update_time
+        lease.is_aborting = own.snapshot.status is SnapshotStatus.ABORTING
+        await retries.wait(result)
+
+
+async def _question(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries) -> Row:
+    """The turn's own row, still ours or settled by us; LeaseLostError where it is neither."""
+    row = await read_own_row(shelf, lease, doubt, retries)
+    if row is None or row.attempt != lease.attempt:
+        raise LeaseLostError(lease.snapshot_id)
+    if row.snapshot.status.is_terminal and row.settled_by != lease.attempt:
+        raise LeaseLostError(lease.snapshot_id)
+    return row
+
+
+async def read_own_row(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries) -> Row | None:
+    """The turn's own row, asked for until the database answers or `retries` are used up."""
+    while True:
+        try:
+            return (await read_one_row(shelf, lease.scope, lease.snapshot_id)).row
+        except UnavailableError:
+            await retries.wait(doubt)
+
+
+def _plan(shelf: Shelf, lease: Lease, outcome: Outcome) -> HeadPlan | None:
+    if outcome.state is None:
+        return None
+    ground: LeaseGround = lease.ground
+    token = token_of(lease.attempt)
+    return plan_head(shelf.options.shape, lease.snapshot_id, token, ground.footing, outcome.state)
+
+
+async def _write_shards(shelf: Shelf, lease: Lease, plan: HeadPlan | None) -> list[Write]:
+    if plan is None:
+        return []
+    ground: LeaseGround = lease.ground
+    sized = shard_writes(lease.scope.tenant, lease.session_id, plan.storage.shards, ground.expires_at)
+    return await write_ahead(shelf, sized)
+
+
+def _settle_writes(lease: Lease, outcome: Outcome, plan: HeadPlan | None) -> list[Write]:
+    ground: LeaseGround = lease.ground
+    row: dict[str, Any] = {"status": outcome.status.value, "settledBy": lease.attempt, "updatedAt": SERVER_TIME}
+    row |= present(
+        finishReason=outcome.finish_reason,
+        error=error_field(outcome.error),
+        usage=None if outcome.usage is None else dict(outcome.usage),
+        eventCount=outcome.event_count or None,
+        lastMessageId=last_message_id(outcome.state),
+    )
+    if plan is not None:
+        row |= state_fields(plan.storage)
+    writes: list[Write] = [
+        Update(row_path(lease.scope, lease.snapshot_id), row, remove=REQUEST_FIELDS, update_time=lease.version),
+        _record_write(lease, outcome, plan),
+    ]
+    return [*writes, *(Delete(shard_path(lease.scope.tenant, shard_id)) for shard_id in ground.request_shards)]
+
+
+def _record_write(lease: Lease, outcome: Outcome, plan: HeadPlan | None) -> Write:
+    """The session's side. It needs no precondition of its own: who else takes the lease away settles the row too."""
+    ground: LeaseGround = lease.ground
+    fields: dict[str, Any] = {"updatedAt": SERVER_TIME, "dueAt": due_at(lease.created_at, ground.expires_at)}
+    if outcome.auto_title:
+        fields["autoTitle"] = outcome.auto_title
+    path = record_path(lease.scope, lease.session_id)
+    if plan is None or outcome.state is None:
+        return Update(path, fields, remove=LEASE_FIELDS)
+    fields |= head_fields(_snapshot(lease, outcome, None), plan)
+    return Update(path, fields, remove=(*LEASE_FIELDS, *plan.remove, *without_tail(outcome)), append=plan.append)
+
+
+def without_tail(outcome: Outcome) -> tuple[str, ...]:
+    """The field that an empty transcript does not have."""
+    return () if last_message_id(outcome.state) is not None else ("lastMessageId",)
+
+
+def head_fields(snapshot: Snapshot, plan: HeadPlan) -> dict[str, Any]:
+    """The session document's fields for a new head; `snapshot` carries its state."""
+    return plan.fields | present(
+        headSnapshotId=snapshot.snapshot_id,
+        head=head_field(snapshot, plan.storage.chain),
+        headUpdatedAt=snapshot.updated_at or SERVER_TIME,
+        lastMessageId=last_message_id(snapshot.state),
+        messageCount=len(messages_of(snapshot.state)),
+    )
+
+
+def _settled(
+    shelf: Shelf, lease: Lease, outcome: Outcome, plan: HeadPlan | None, updated_at: datetime | None
+) -> Snapshot:
+    if plan is not None and outcome.state is not None:
+        ground = Ground(lease.snapshot_id, plan.storage.chain, outcome.state)
+        shelf.cache.replace_head(lease.scope.tenant, lease.session_id, ground)
+    return _snapshot(lease, outcome, updated_at)
+
+
+def _snapshot(lease: Lease, outcome: Outcome, updated_at: datetime | None) -> Snapshot:
+    return Snapshot(
+        session_id=lease.session_id,
+        snapshot_id=lease.snapshot_id,
+        parent_id=lease.parent_id,
+        origin=Origin.TURN,
+        status=outcome.status,
+        state=outcome.state,
+        finish_reason=outcome.finish_reason,
+        error=outcome.error,
+        usage=outcome.usage,
+        model=lease.model,
+        created_at=lease.created_at,
+        updated_at=updated_at,
+        message_id=lease.message_id,
+        last_message_id=last_message_id(outcome.state),
+    )

@@ -1,0 +1,91 @@
+"""The store: the contract's methods over one database. Each is a line; what they do lies in the modules beside."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from store.documents import aborts, claims, directory, heartbeats, reading, saves, settles, watching
+from store.documents.shelf import Shelf
+from store.models import (
+    Abort,
+    Beat,
+    Change,
+    Claim,
+    Lease,
+    NewSession,
+    Outcome,
+    SameSend,
+    Scope,
+    Session,
+    SessionPage,
+    Snapshot,
+    SnapshotStatus,
+    Transcript,
+)
+from store.state import State
+
+
+class DocumentStore:
+    """Implements every protocol of `store.contract`; its docstrings hold. The backends subclass it for their
+    constructors. Belongs to the event loop that first used it."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    async def get_snapshot(self, scope: Scope, snapshot_id: str) -> Snapshot | None:
+        return await reading.get_snapshot(self._shelf, scope, snapshot_id)
+
+    async def get_latest_snapshot(self, scope: Scope, session_id: str) -> Snapshot | None:
+        return await reading.get_latest_snapshot(self._shelf, scope, session_id)
+
+    async def get_snapshot_metadata(self, scope: Scope, snapshot_id: str) -> Snapshot | None:
+        return await reading.get_snapshot_metadata(self._shelf, scope, snapshot_id)
+
+    async def get_latest_snapshot_metadata(self, scope: Scope, session_id: str) -> Snapshot | None:
+        return await reading.get_latest_snapshot_metadata(self._shelf, scope, session_id)
+
+    async def save_snapshot(self, scope: Scope, snapshot_id: str | None, change: Change) -> Snapshot | None:
+        return await saves.save_snapshot(self._shelf, scope, snapshot_id, change)
+
+    def on_snapshot_status_change(
+        self, scope: Scope, snapshot_id: str
+    ) -> AbstractAsyncContextManager[AsyncIterator[SnapshotStatus]]:
+        return watching.follow_status(self._shelf, scope, snapshot_id)
+
+    async def claim_turn(self, scope: Scope, claim: Claim) -> Lease | SameSend:
+        return await claims.claim_turn(self._shelf, scope, claim)
+
+    async def heartbeat(self, leases: Sequence[Lease]) -> Sequence[Beat]:
+        return await heartbeats.beat(self._shelf, leases)
+
+    async def settle_turn(self, lease: Lease, outcome: Outcome) -> Snapshot:
+        return await settles.settle_turn(self._shelf, lease, outcome)
+
+    async def abort_turn(self, scope: Scope, snapshot_id: str) -> Abort:
+        return await aborts.abort_turn(self._shelf, scope, snapshot_id)
+
+    async def abort_session(self, scope: Scope, session_id: str) -> Abort:
+        return await aborts.abort_session(self._shelf, scope, session_id)
+
+    def watch_aborts(self, runner: str) -> AbstractAsyncContextManager[AsyncIterator[list[str]]]:
+        return aborts.watch_aborts(self._shelf, runner)
+
+    async def create_session(
+        self, scope: Scope, session_id: str | None, new: NewSession, custom: State | None = None
+    ) -> Session:
+        return await directory.create_session(self._shelf, scope, session_id, new, custom)
+
+    async def get_session(self, scope: Scope, session_id: str) -> Session | None:
+        return await reading.get_session(self._shelf, scope, session_id)
+
+    async def list_sessions(self, scope: Scope, limit: int, cursor: str | None = None) -> SessionPage:
+        return await directory.list_sessions(self._shelf, scope, limit, cursor)
+
+    async def update_session(self, scope: Scope, session_id: str, *, title: str) -> Session:
+        return await directory.update_session(self._shelf, scope, session_id, title=title)
+
+    async def get_transcript(self, scope: Scope, session_id: str) -> Transcript | None:
+        return await reading.get_transcript(self._shelf, scope, session_id)
+
+    async def close(self) -> None:
+        """Ends listeners and frees connections."""
+        await self._shelf.database.close()

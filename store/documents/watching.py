@@ -1,0 +1,93 @@
+"""Following a row's status across instances. What is delivered is state, never events."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+from store.database import Document
+from store.documents.loading import read_one_row, visible_row
+from store.documents.shelf import Shelf, row_path
+from store.errors import UnavailableError
+from store.layout.rows import Row
+from store.models import Scope, SnapshotStatus
+from store.rules.lease import seconds_to_expiry, status_at
+
+SLOW_POLL = 15.0  # seconds; a listener that died in silence is noticed by then
+
+
+@asynccontextmanager
+async def follow_status(shelf: Shelf, scope: Scope, snapshot_id: str) -> AsyncIterator[AsyncIterator[SnapshotStatus]]:
+    """An iterator over the row's statuses; leaving the context frees the listener."""
+    path = row_path(shelf.require_scope(scope), snapshot_id)
+    async with shelf.database.watch(path) as deliveries:
+        mailbox = _Mailbox()
+        pump = asyncio.create_task(mailbox.fill(deliveries))
+        try:
+            yield _statuses(shelf, scope, snapshot_id, mailbox)
+        finally:
+            pump.cancel()
+            await asyncio.gather(pump, return_exceptions=True)
+
+
+class _Mailbox:
+    """Holds the newest delivery only."""
+
+    def __init__(self) -> None:
+        self._document: Document | None = None
+        self._arrived = asyncio.Event()
+
+    async def fill(self, deliveries: AsyncIterator[list[Document | None]]) -> None:
+        async for documents in deliveries:
+            self._document = documents[-1] if documents else None
+            self._arrived.set()
+
+    async def take(self, patience: float) -> Document | None:
+        """The newest delivery; None where none of an existing document came within `patience` seconds."""
+        try:
+            async with asyncio.timeout(patience):
+                await self._arrived.wait()
+        except TimeoutError:
+            return None
+        self._arrived.clear()
+        return self._document
+
+
+async def _statuses(shelf: Shelf, scope: Scope, snapshot_id: str, mailbox: _Mailbox) -> AsyncIterator[SnapshotStatus]:
+    """Reads the row at the start, when it would expire, and now and then; in between believes the deliveries."""
+    last: SnapshotStatus | None = None
+    seen: datetime | None = None
+    delivered: Document | None = None
+    while True:
+        row, status, patience = await _look(shelf, scope, snapshot_id, delivered)
+        is_news = row is not None and (seen is None or row.update_time >= seen)
+        if row is not None and is_news:
+            seen = row.update_time
+            if status is not last:
+                last = status
+                yield status
+            if status.is_terminal:
+                return
+        delivered = await mailbox.take(patience)
+
+
+async def _look(
+    shelf: Shelf, scope: Scope, snapshot_id: str, delivered: Document | None
+) -> tuple[Row | None, SnapshotStatus, float]:
+    """The row, its status, and the seconds until it is worth a read of its own."""
+    if delivered is not None:
+        row = visible_row(scope, delivered, delivered.update_time)
+        status = row.snapshot.status if row else SnapshotStatus.PENDING
+        return row, status, min(SLOW_POLL, shelf.options.lease_staleness)
+    try:
+        read = await read_one_row(shelf, scope, snapshot_id)
+    except UnavailableError:
+        return None, SnapshotStatus.PENDING, _AFTER_OUTAGE
+    if read.row is None:
+        return None, SnapshotStatus.PENDING, SLOW_POLL
+    left = seconds_to_expiry(read.row, read.time, shelf.staleness)
+    return read.row, status_at(read.row, read.time, shelf.staleness), min(SLOW_POLL, left + _MARGIN)
+
+
+_AFTER_OUTAGE = 1.0  # seconds
+_MARGIN = 0.05  # seconds; a read just before the expiry would only have to be repeated

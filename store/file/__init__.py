@@ -1,0 +1,1 @@
+"""Sessions in a folder of files, shared by any number of processes of one machine."""

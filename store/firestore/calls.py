@@ -1,0 +1,52 @@
+"""Counts what the database was asked, so that tests and benchmarks can hold an operation to its cost."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """RPCs by name, documents read and documents written, up to one moment or between two.
+
+    A missing document counts as one read and so does a query without a result, as they are billed. Only writes that
+    landed count.
+    """
+
+    rpcs: Mapping[str, int] = field(default_factory=dict)
+    read: int = 0
+    written: int = 0
+
+    @property
+    def sent(self) -> int:
+        """How many RPCs of all names."""
+        return sum(self.rpcs.values())
+
+    def __sub__(self, earlier: "Tally") -> "Tally":
+        rpcs = {name: count - earlier.rpcs.get(name, 0) for name, count in self.rpcs.items()}
+        changed = {name: count for name, count in rpcs.items() if count}
+        return Tally(changed, self.read - earlier.read, self.written - earlier.written)
+
+
+class Calls:
+    """A running count; one may be shared by several databases of one process."""
+
+    def __init__(self) -> None:
+        self._rpcs: Counter[str] = Counter()
+        self._read = 0
+        self._written = 0
+
+    def count(self, rpc: str | None = None, *, read: int = 0, written: int = 0) -> None:
+        """Adds one RPC, when it is sent, or what an answer brought."""
+        if rpc is not None:
+            self._rpcs[rpc] += 1
+        self._read += read
+        self._written += written
+
+    def snapshot(self) -> Tally:
+        """The count so far."""
+        return Tally(dict(self._rpcs), self._read, self._written)
+
+    def since(self, earlier: Tally) -> Tally:
+        """What was added after `earlier` was taken."""
+        return self.snapshot() - earlier

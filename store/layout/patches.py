@@ -1,0 +1,223 @@
+"""The difference between two states as RFC 6902 operations, and its application.
+
+Members other than the messages, and the inside of one message, are diffed and patched by `jsonpatch`. The list of
+messages is ours: matched by message id, so that appending, dropping the head, editing one and compacting cost what
+changed, and only the messages that an operation names are parsed. Every patch is verified before it is given out: where
+it does not reproduce the very bytes (key order, for one, is invisible to RFC 6902) the element is replaced whole.
+"""
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import TypeAlias
+
+import jsonpatch
+import jsonpointer
+
+from store.canonical import Json
+from store.state import MESSAGES, Raw, State
+
+Operation: TypeAlias = dict[str, Json]
+_ROOT = f"/{MESSAGES}"
+
+
+class PatchError(Exception):
+    """The operations do not fit the state."""
+
+
+def diff(old: State, new: State) -> list[Operation]:
+    """Operations that turn `old` into exactly `new`, byte for byte."""
+    operations = [*_member_operations(old, new), *_message_operations(old.messages, new.messages)]
+    try:
+        if apply(old, operations) == new:
+            return operations
+    except PatchError:
+        pass
+    return [{"op": "replace", "path": "", "value": new.value()}]
+
+
+def _member_operations(old: State, new: State) -> Iterator[Operation]:
+    for name in old.order:
+        if name not in new.order or _is_list(old, name) != _is_list(new, name):
+            yield {"op": "remove", "path": _pointer(name)}
+    for name in new.order:
+        if name not in old.order or _is_list(old, name) != _is_list(new, name):
+            yield {"op": "add", "path": _pointer(name), "value": new.get(name)}
+        elif name in new.members:
+            yield from _element_operations(_pointer(name), old.members[name], new.members[name])
+
+
+def _is_list(state: State, name: str) -> bool:
+    """Whether the member is the list that is held message by message."""
+    return name not in state.members
+
+
+def _element_operations(pointer: str, old: Raw, new: Raw) -> list[Operation]:
+    if old.text == new.text:
+        return []
+    whole: list[Operation] = [{"op": "replace", "path": pointer, "value": new.value()}]
+    inner = list(jsonpatch.make_patch(old.value(), new.value()).patch)
+    if not inner or len(str(inner)) >= len(new.text):
+        return whole
+    try:
+        reproduced = Raw.stored(jsonpatch.apply_patch(old.value(), inner))
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException):
+        return whole
+    if reproduced.text != new.text:
+        return whole
+    return [_below(pointer, operation) for operation in inner]
+
+
+def _below(pointer: str, operation: Operation) -> Operation:
+    moved = {**operation, "path": pointer + operation["path"]}
+    if "from" in operation:
+        moved["from"] = pointer + operation["from"]
+    return moved
+
+
+def _message_operations(old: Sequence[Raw] | None, new: Sequence[Raw] | None) -> list[Operation]:
+    if old is None or new is None:
+        return []
+    start = 0
+    shorter = min(len(old), len(new))
+    while start < shorter and old[start].digest == new[start].digest:
+        start += 1
+    end = 0
+    while end < shorter - start and old[-1 - end].digest == new[-1 - end].digest:
+        end += 1
+    before, after = old[start : len(old) - end], new[start : len(new) - end]
+    is_at_end = end == 0
+    return list(_aligned_operations(before, after, start, is_at_end))
+
+
+def _aligned_operations(old: Sequence[Raw], new: Sequence[Raw], start: int, is_at_end: bool) -> Iterator[Operation]:
+    """Operations for the stretch that differs; `index` is where each applies once the earlier ones have been."""
+    matcher = SequenceMatcher(None, [_key(raw) for raw in old], [_key(raw) for raw in new], autojunk=False)
+    index = start
+    for tag, old_from, old_to, new_from, new_to in matcher.get_opcodes():
+        if tag == "equal":
+            for before, after in zip(old[old_from:old_to], new[new_from:new_to], strict=True):
+                yield from _element_operations(f"{_ROOT}/{index}", before, after)
+                index += 1
+            continue
+        for _ in range(old_from, old_to):
+            yield {"op": "remove", "path": f"{_ROOT}/{index}"}
+        appends = is_at_end and old_to == len(old)
+        for raw in new[new_from:new_to]:
+            yield {"op": "add", "path": f"{_ROOT}/-" if appends else f"{_ROOT}/{index}", "value": raw.value()}
+            index += 1
+
+
+def _key(raw: Raw) -> str | bytes:
+    return raw.digest if raw.key is None else raw.key
+
+
+def _pointer(name: str) -> str:
+    return "/" + name.replace("~", "~0").replace("/", "~1")
+
+
+def apply(state: State, operations: Sequence[Operation]) -> State:
+    """The state after `operations`; PatchError where they do not fit."""
+    draft = _Draft(state)
+    try:
+        for operation in operations:
+            draft.apply(operation)
+    except (
+        jsonpatch.JsonPatchException,
+        jsonpointer.JsonPointerException,
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise PatchError(str(error)) from error
+    return draft.state
+
+
+class _Draft:
+    """A state while operations are applied to it; each names one message or one member."""
+
+    def __init__(self, state: State) -> None:
+        self._load(state)
+
+    def _load(self, state: State) -> None:
+        self._order = list(state.order)
+        self._messages = None if state.messages is None else list(state.messages)
+        self._members = dict(state.members)
+
+    @property
+    def state(self) -> State:
+        messages = None if self._messages is None else tuple(self._messages)
+        return State(tuple(self._order), messages, self._members)
+
+    def apply(self, operation: Operation) -> None:
+        path = operation["path"]
+        name, _, rest = path[1:].partition("/")
+        name = name.replace("~1", "/").replace("~0", "~")
+        if path == "":
+            self._apply_to_all(operation)
+        elif name == MESSAGES and self._messages is not None and rest:
+            self._apply_to_messages(rest, operation)
+        elif rest:
+            self._members[name] = _patched(self._members[name], "/" + rest, operation, _pointer(name))
+        else:
+            self._apply_to_member(name, operation)
+
+    def _apply_to_all(self, operation: Operation) -> None:
+        if operation["op"] not in ("add", "replace"):
+            raise PatchError("only a replacement may name the whole state")
+        self._load(State.of(operation["value"]))
+
+    def _apply_to_member(self, name: str, operation: Operation) -> None:
+        if operation["op"] in ("remove", "replace") and name not in self._order:
+            raise PatchError(f"there is no member {name!r}")
+        if operation["op"] == "remove":
+            self._order.remove(name)
+            self._forget(name)
+            return
+        if operation["op"] not in ("add", "replace"):
+            raise PatchError(f"unexpected operation {operation['op']!r}")
+        self._forget(name)
+        if name not in self._order:
+            self._order.append(name)
+        value = operation["value"]
+        if name == MESSAGES and isinstance(value, list):
+            self._messages = [Raw.stored(message) for message in value]
+        else:
+            self._members[name] = Raw.stored(value)
+
+    def _forget(self, name: str) -> None:
+        self._members.pop(name, None)
+        if name == MESSAGES:
+            self._messages = None
+
+    def _apply_to_messages(self, rest: str, operation: Operation) -> None:
+        messages = self._messages
+        assert messages is not None
+        place, _, inner = rest.partition("/")
+        if inner:
+            index = _index(place, len(messages) - 1)
+            messages[index] = _patched(messages[index], "/" + inner, operation, f"{_ROOT}/{place}")
+        elif operation["op"] == "add":
+            index = len(messages) if place == "-" else _index(place, len(messages))
+            messages.insert(index, Raw.stored(operation["value"]))
+        elif operation["op"] == "replace":
+            messages[_index(place, len(messages) - 1)] = Raw.stored(operation["value"])
+        elif operation["op"] == "remove":
+            del messages[_index(place, len(messages) - 1)]
+        else:
+            raise PatchError(f"unexpected operation {operation['op']!r}")
+
+
+def _index(token: str, last: int) -> int:
+    if not token.isdecimal() or not 0 <= int(token) <= last:
+        raise PatchError(f"there is no message {token!r}")
+    return int(token)
+
+
+def _patched(raw: Raw, inner: str, operation: Operation, pointer: str) -> Raw:
+    changed = {**operation, "path": inner}
+    if "from" in operation:
+        if not operation["from"].startswith(pointer + "/"):
+            raise PatchError("an operation moves between elements")
+        changed["from"] = operation["from"][len(pointer) :]
+    return Raw.stored(jsonpatch.apply_patch(raw.value(), [changed], in_place=True))

@@ -1,0 +1,202 @@
+"""The snapshot document: its fields, written and read. Knows nothing of when they may change."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from store.canonical import dump, parse_stored
+from store.database import SERVER_TIME, Document
+from store.layout.chain import Chain, StoragePlan, pack_ids, unpack_ids
+from store.layout.codec import decode_checked, encode, seal, unseal
+from store.layout.fields import FORMAT_VERSION, FieldReader, present
+from store.models import Origin, Snapshot, SnapshotStatus
+
+MAX_ERROR_BYTES = 16_384
+CHAIN_FIELDS = (
+    "kind", "checkpointId", "checkpointShardCount", "checkpointBytes", "shards",
+    "segmentPath", "statePatch", "codec", "patchDigest", "stateDigest",
+)  # fmt: skip
+PAYLOAD_FIELDS = ("statePatch", "request")
+METADATA_FIELDS = (
+    "formatVersion", "snapshotId", "sessionId", "parentId", "origin", "status", "finishReason", "error", "usage",
+    "createdAt", "updatedAt", "heartbeatAt", "kind", "checkpointId", "checkpointShardCount", "checkpointBytes",
+    "shards", "segmentPath", "patchDigest", "stateDigest", "attempt", "settledBy", "savedBy", "runner", "abortRunner",
+    "queuedUntil", "messageId", "messageDigest", "retryOf", "model", "ownerId", "lastMessageId", "eventCount",
+    "requestShards", "expiresAt", "firesessionExpireAt",
+)  # fmt: skip
+"""Everything but the payloads: the mask of a metadata read."""
+
+
+class RowKind(StrEnum):
+    """How a row holds its state."""
+
+    CHECKPOINT = "checkpoint"
+    DIFF = "diff"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A snapshot document, its state still where `chain` says (None: the row has no state)."""
+
+    snapshot: Snapshot
+    owner_id: str
+    attempt: str
+    update_time: datetime
+    document: Document
+    chain: Chain | None = None
+    settled_by: str | None = None
+    saved_by: str | None = None
+    runner: str | None = None
+    queued_until: datetime | None = None
+    message_digest: bytes | None = None
+    event_count: int | None = None
+    request_shards: tuple[str, ...] = ()
+    expires_at: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        """The document's name, as errors give it."""
+        return str(self.document.path)
+
+    @property
+    def patch(self) -> bytes:
+        """The text of a diff's patch; DataLossError where it is damaged. Needs a read with payloads."""
+        return decode_checked(self.document.fields, "statePatch", "patchDigest", self.name)
+
+    def as_snapshot(self, status: SnapshotStatus) -> Snapshot:
+        """The record with the status that it reads as at a certain time."""
+        return replace(self.snapshot, status=status)
+
+
+def read_row(document: Document) -> Row:
+    """The row in a snapshot document; DataLossError where its fields do not make one."""
+    reader = FieldReader.of(document)
+    if reader.text("snapshotId") != document.path.id:
+        raise reader.damaged("it holds another snapshot's id")
+    return Row(
+        snapshot=_read_snapshot(reader),
+        owner_id=reader.text("ownerId"),
+        attempt=reader.text("attempt"),
+        update_time=document.update_time,
+        document=document,
+        chain=read_chain(reader),
+        settled_by=reader.find("settledBy", str),
+        saved_by=reader.find("savedBy", str),
+        runner=reader.find("runner", str),
+        queued_until=reader.time("queuedUntil"),
+        message_digest=reader.find("messageDigest", bytes),
+        event_count=reader.find("eventCount", int),
+        request_shards=unpack_ids(reader.document, reader.fields.get("requestShards", [])),
+        expires_at=reader.time("expiresAt"),
+    )
+
+
+def _read_snapshot(reader: FieldReader) -> Snapshot:
+    return Snapshot(
+        session_id=reader.text("sessionId"),
+        snapshot_id=reader.text("snapshotId"),
+        parent_id=reader.find("parentId", str),
+        origin=reader.member("origin", Origin),
+        status=reader.member("status", SnapshotStatus),
+        finish_reason=reader.find("finishReason", str),
+        error=read_error(reader),
+        usage=reader.find("usage", dict),
+        model=reader.find("model", str),
+        created_at=reader.get("createdAt", datetime),
+        updated_at=reader.get("updatedAt", datetime),
+        heartbeat_at=reader.time("heartbeatAt"),
+        message_id=reader.find("messageId", str),
+        last_message_id=reader.find("lastMessageId", str),
+    )
+
+
+def read_chain(reader: FieldReader) -> Chain | None:
+    """The chain fields of a row or of a session's head."""
+    if reader.find("kind", str) is None:
+        return None
+    kind = reader.member("kind", RowKind)
+    chain = Chain(
+        checkpoint_id=reader.text("checkpointId"),
+        shards=unpack_ids(reader.document, reader.fields.get("shards")),
+        segment_path=reader.texts("segmentPath"),
+        state_digest=reader.get("stateDigest", bytes),
+        checkpoint_bytes=reader.get("checkpointBytes", int),
+    )
+    own = reader.text("snapshotId")
+    if len(chain.shards) != reader.get("checkpointShardCount", int) or not chain.shards:
+        raise reader.damaged("its shard count does not match its shards")
+    if (kind is RowKind.CHECKPOINT) != chain.is_checkpoint:
+        raise reader.damaged("its kind contradicts its segment path")
+    if own != (chain.checkpoint_id if chain.is_checkpoint else chain.segment_path[-1]):
+        raise reader.damaged("its chain does not end with itself")
+    return chain
+
+
+def chain_fields(chain: Chain) -> dict[str, Any]:
+    """The document fields of a chain, patch excluded."""
+    return {
+        "kind": (RowKind.CHECKPOINT if chain.is_checkpoint else RowKind.DIFF).value,
+        "checkpointId": chain.checkpoint_id,
+        "checkpointShardCount": len(chain.shards),
+        "checkpointBytes": chain.checkpoint_bytes,
+        "shards": pack_ids(chain.shards),
+        "segmentPath": list(chain.segment_path),
+        "stateDigest": chain.state_digest,
+    }
+
+
+def state_fields(plan: StoragePlan) -> dict[str, Any]:
+    """The document fields of a row's state."""
+    fields = chain_fields(plan.chain)
+    if plan.patch is not None:
+        fields |= {"statePatch": plan.patch.content, "codec": plan.patch.codec, "patchDigest": plan.patch.digest}
+    return fields
+
+
+def snapshot_fields(snapshot: Snapshot, owner_id: str, attempt: str) -> dict[str, Any]:
+    """The document fields of a row, its state excluded. Times that are None become the database's own."""
+    return present(
+        formatVersion=FORMAT_VERSION,
+        snapshotId=snapshot.snapshot_id,
+        sessionId=snapshot.session_id,
+        parentId=snapshot.parent_id,
+        origin=snapshot.origin.value,
+        status=snapshot.status.value,
+        finishReason=snapshot.finish_reason,
+        error=error_field(snapshot.error),
+        usage=None if snapshot.usage is None else dict(snapshot.usage),
+        model=snapshot.model,
+        createdAt=snapshot.created_at or SERVER_TIME,
+        updatedAt=snapshot.updated_at or SERVER_TIME,
+        heartbeatAt=snapshot.heartbeat_at,
+        messageId=snapshot.message_id,
+        lastMessageId=snapshot.last_message_id,
+        ownerId=owner_id,
+        attempt=attempt,
+    )
+
+
+def error_field(error: Any) -> bytes | None:
+    """An error as stored: JSON bytes of 16 KiB at most, its details and then its message cut where it is longer."""
+    if error is None:
+        return None
+    text = dump(dict(error))
+    if len(text) > MAX_ERROR_BYTES:
+        message = str(error.get("message", ""))[: MAX_ERROR_BYTES // 8]  # a character takes up to 6 bytes
+        text = dump({"status": str(error.get("status", "UNKNOWN"))[:64], "message": message, "truncated": True})
+    return seal(encode(text))
+
+
+def read_error(reader: FieldReader) -> dict[str, Any] | None:
+    """The error behind `error_field`."""
+    content = reader.find("error", bytes)
+    if content is None:
+        return None
+    try:
+        value = parse_stored(unseal(content, reader.document))
+    except ValueError as error:
+        raise reader.damaged("its error is not JSON") from error
+    if not isinstance(value, dict):
+        raise reader.damaged("its error is not an object")
+    return value

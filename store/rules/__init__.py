@@ -1,0 +1,1 @@
+"""Decisions, and nothing else: no I/O, no clock, no documents."""

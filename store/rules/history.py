@@ -1,0 +1,41 @@
+"""What a transcript says: its last message, its messages by id, and what an agent is shown of it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from store.canonical import Json
+from store.state import Raw, State
+
+
+def last_message_id(state: State | None) -> str | None:
+    """The id of the newest message; None for an empty transcript."""
+    messages = messages_of(state)
+    return messages[-1].key if messages else None
+
+
+def messages_of(state: State | None) -> Sequence[Raw]:
+    """The transcript's messages, oldest first."""
+    return () if state is None or state.messages is None else state.messages
+
+
+def has_message(state: State | None, message_id: str) -> bool:
+    """Whether the transcript holds a message of that id."""
+    return any(message.key == message_id for message in messages_of(state))
+
+
+def is_compaction(message: dict[str, Any]) -> bool:
+    """Whether the message is a checkpoint that stands for everything before it."""
+    metadata = message.get("metadata")
+    return isinstance(metadata, dict) and metadata.get("isCompaction") is True
+
+
+def visible_history(state: State | None) -> list[Json]:
+    """What an agent is shown: freshly parsed messages from the newest compaction on, or all."""
+    shown: list[Json] = []
+    for raw in reversed(messages_of(state)):
+        message = raw.value()
+        shown.append(message)
+        if isinstance(message, dict) and is_compaction(message):
+            break
+    shown.reverse()
+    return shown

@@ -1,0 +1,30 @@
+"""Fixtures that more than one folder of tests uses."""
+
+import os
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from functions.cli.emulator import HOST_VARIABLE, EmulatorNotFoundError, find_emulator, running_emulator
+
+
+@pytest.fixture(scope="session")
+def emulator_host() -> Iterator[str]:
+    """Address and port of the Firestore emulator: the one that the environment names, or one for this run of pytest.
+
+    The Firestore client reads the same variable, so that no test can reach a real database by mistake.
+    """
+    try:
+        find_emulator(os.environ)
+    except EmulatorNotFoundError as error:
+        pytest.fail(str(error), pytrace=False)
+    with running_emulator(os.environ) as host, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(HOST_VARIABLE, host)
+        yield host
+
+
+@pytest.fixture
+def project_id() -> str:
+    """A project that nobody else uses: in the emulator every project is a database of its own."""
+    return f"demo-{uuid.uuid4()}"
