@@ -101,6 +101,16 @@ def status_of_kind(kind: type[Exception]) -> int:
     return next((STATUS[ancestor] for ancestor in kind.__mro__ if ancestor in STATUS), 500)
 
 
+def status_of_code(code: str) -> int:
+    """The HTTP status of an error that is known by its code only; 500 for an unknown one."""
+    kinds = [StoreError]
+    for kind in kinds:
+        if kind.code == code and kind is not StoreError:
+            return status_of_kind(kind)
+        kinds += kind.__subclasses__()
+    return 500
+
+
 def error_body(error: Exception) -> dict[str, Any]:
     """`{code, message, ...details}`, safe to be encoded as UTF-8."""
     if not isinstance(error, StoreError):

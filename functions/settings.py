@@ -205,3 +205,11 @@ def _origins(value: str | None) -> tuple[str, ...]:
                 "CORS_ORIGINS", f"{shown(origin)} is not an origin such as https://app.example.com (no path, no slash)"
             )
     return origins
+
+
+def settings_of_process(environ: Mapping[str, str]) -> Settings:
+    """`read_settings`, or the end of the process with one line that names the setting and the reason."""
+    try:
+        return read_settings(environ)
+    except SettingsError as error:
+        raise SystemExit(f"firesession: {error}") from error

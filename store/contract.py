@@ -89,7 +89,7 @@ class TurnStore(Protocol):
         """Refreshes all leases in one round trip; one verdict per lease, in order."""
 
     async def settle_turn(self, lease: Lease, outcome: Outcome) -> Snapshot:
-        """Publishes the turn and gives the lease back. LeaseLostError where it was superseded: nothing was published."""
+        """Publishes the turn and gives the lease back. LeaseLostError where it was superseded, and nothing published."""
 
     async def abort_turn(self, scope: Scope, snapshot_id: str) -> Abort:
         """Asks the turn's runner to stop, or settles the row where no live runner would. SnapshotNotFoundError."""

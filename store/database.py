@@ -153,7 +153,7 @@ class Query:
 
 
 class CommitRefusedError(Exception):
-    """A precondition failed; nothing of the commit was written. After a lost answer this may be our own commit's echo."""
+    """A precondition failed; nothing was written. After a lost answer this may be our own commit's echo."""
 
 
 class CommitUnansweredError(Exception):

@@ -104,7 +104,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """What a session is made with. `lifetime` in seconds makes it temporary: it expires that long after its creation."""
+    """What a session is made with. `lifetime` in seconds makes it temporary: it expires that long after it was made."""
 
     agent: str
     title: str = ""
@@ -132,9 +132,10 @@ class Transcript:
 class Claim:
     """A request for a session's turn.
 
-    `snapshot_id` and `attempt` are minted by the caller, who repeats them when it repeats the claim. `session` is what a
-    session is made with where `session_id` is None. `runner` names the instance, None for a turn that waits in a queue.
-    `snapshot_to_resume` names another row than the head. `check_tail=False` skips the stale-write guard."""
+    `snapshot_id` and `attempt` are minted by the caller, who repeats them when it repeats the claim. `session` is
+    what a session is made with where `session_id` is None. `runner` names the instance, None for a turn that waits in a queue.
+    `snapshot_to_resume` names another row than the head. `check_tail=False` skips the stale-write guard. `accept` is
+    called with the state that the turn would continue from, and raises where the request does not fit it."""
 
     snapshot_id: str
     attempt: str
@@ -148,6 +149,7 @@ class Claim:
     model: str | None = None
     runner: str | None = None
     message_is_named: bool = False  # whether the caller chose message.id; a minted one can have no earlier send
+    accept: "Callable[[State], None] | None" = field(default=None, compare=False)
 
     @property
     def message_id(self) -> str | None:
@@ -166,8 +168,8 @@ class SameSend:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a turn ended. `state` is None exactly when it failed. `interrupted` gives the outcome to store instead when an
-    abort arrives while the turn is settling; without it the state is kept and the status becomes aborted."""
+    """How a turn ended. `state` is None when it failed. `interrupted` gives the outcome to store instead when an abort
+    arrives while the turn is settling; without it the state is kept and the status becomes aborted."""
 
     status: SnapshotStatus
     finish_reason: str

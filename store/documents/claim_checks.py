@@ -23,6 +23,7 @@ from store.layout.rows import Row
 from store.models import Claim, SameSend, Scope, SnapshotStatus
 from store.rules.history import has_message
 from store.rules.lease import RETRY_AFTER_SECONDS, is_live, is_resumable, seconds_to_expiry, status_at
+from store.state import EMPTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ async def check_claim(shelf: Shelf, scope: Scope, claim: Claim, record: Record, 
     if claim.message_id is not None and parent is not None and has_message(parent.state, claim.message_id):
         return await _same_send_settled(shelf, scope, claim, read) or _conflict(claim.message_id)
     check_size(shelf, parent, claim)
+    if claim.accept is not None:
+        claim.accept(parent.state if parent else EMPTY)
     return Ready(record, read.time, parent, stale)
 
 

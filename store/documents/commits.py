@@ -1,7 +1,7 @@
 """Sending commits: what repeats them, what splits them, and what they are made of.
 
-A refused or unanswered commit is a question, not an answer (rule 3): the caller of `try_commit` reads its own row before
-it decides anything.
+A refused or unanswered commit is a question, not an answer (rule 3): the caller of `try_commit` reads its own row
+before it decides anything.
 """
 
 import asyncio

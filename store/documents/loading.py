@@ -91,8 +91,8 @@ async def load_row_state(shelf: Shelf, scope: Scope, row: Row, time: datetime) -
 
 
 async def load_head(shelf: Shelf, scope: Scope, read: RecordRead) -> Ground | None:
-    """The state of the session's head; None before the first turn. No round trip where the state is cached or the record
-    was read with its copy; one for the copy, one for the shards of a state too large for it."""
+    """The state of the session's head; None before the first turn. No round trip where the state is cached or the
+    record was read with its copy; one for the copy, one for the shards of a state too large for it."""
     record = read.record
     if record is None or record.head is None:
         return None

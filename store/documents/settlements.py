@@ -15,7 +15,7 @@ REQUEST_FIELDS = ("request", "requestShards", "abortRunner", "queuedUntil")
 
 
 def plan_stale_settlement(scope: Scope, row: Row, settled_by: str) -> list[Write]:
-    """Settles a row whose owner is gone, on behalf of whoever accepts its lease. Refused if the owner has beaten since."""
+    """Settles a row whose owner is gone, for whoever accepts its lease. Refused if the owner has beaten since."""
     return plan_row_end(scope, row, status_of_stale(row.snapshot.status), settled_by)
 
 

@@ -27,8 +27,8 @@ from store.rules.settle import as_aborted, require_outcome
 
 
 async def settle_turn(shelf: Shelf, lease: Lease, outcome: Outcome) -> Snapshot:
-    """Publishes the turn. Keeps trying for as long as the lease can be alive: what an agent has done is not given up for
-    a short outage."""
+    """Publishes the turn. Keeps trying for as long as the lease can be alive: what an agent has done is not given up
+    for a short outage."""
     require_outcome(outcome)
     if outcome.state is not None and outcome.state.size > shelf.options.max_state_size:
         raise StateTooLargeError(outcome.state.size, shelf.options.max_state_size)

@@ -177,6 +177,8 @@ class Listener:
         async with asyncio.timeout(self._silence) as watchdog:
             async for response in call:
                 watchdog.reschedule(now() + self._silence)
+                if response is None:  # what grpc makes of a message that cannot be parsed; the emulator sends some
+                    raise _StreamLostError("The server sent a damaged message.")
                 self._receive(ListenResponse.pb(response))
 
     def _receive(self, message: Any) -> None:

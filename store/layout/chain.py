@@ -61,8 +61,8 @@ class StoragePlan:
 
 
 def plan_storage(shape: Shape, snapshot_id: str, token: str, ground: Ground | None, state: State) -> StoragePlan:
-    """A diff against `ground` where that is allowed and worth it, else a checkpoint. `token` makes the shards' ids unique
-    among everybody who may try to write this row."""
+    """A diff against `ground` where that is allowed and worth it, else a checkpoint. `token` makes the shards' ids
+    unique among everybody who may try to write this row."""
     if ground is not None and len(ground.chain.segment_path) + 1 < shape.checkpoint_interval:
         patch = encode(dump(diff(ground.state, state), depth=-2))
         if len(patch.content) <= min(shape.shard_size, max(ground.chain.checkpoint_bytes, _WORTH_A_CHECKPOINT)):
@@ -90,7 +90,7 @@ def _plan_checkpoint(shape: Shape, snapshot_id: str, token: str, state: State) -
 
 
 def cut_runs(parts: Iterator[bytes], run_size: int, shard_size: int) -> Iterator[bytes]:
-    """The parts joined into runs of about `run_size` bytes; a part over it stands alone, cut where over `shard_size`."""
+    """The parts joined into runs of up to `run_size` bytes; a part over it stands alone, cut where over `shard_size`."""
     run = bytearray()
     for part in parts:
         if run and len(run) + len(part) > run_size:

@@ -39,3 +39,27 @@ def visible_history(state: State | None) -> list[Json]:
             break
     shown.reverse()
     return shown
+
+
+def open_requests(messages: Sequence[Json]) -> list[Json]:
+    """The tool requests of the newest model message that no later message answers, as `{name, ref, input}`."""
+    answered: set[Json] = set()
+    for message in reversed(messages):
+        parts = [part for part in message.get("content", []) if isinstance(part, dict)]
+        answered |= {part["toolResponse"].get("ref") for part in parts if isinstance(part.get("toolResponse"), dict)}
+        if message.get("role") == "model":
+            requests = [part["toolRequest"] for part in parts if isinstance(part.get("toolRequest"), dict)]
+            return [request for request in requests if request.get("ref") not in answered]
+    return []
+
+
+def interrupted_responses(requests: Sequence[Json]) -> list[Json]:
+    """The parts of a tool message that closes requests which will never have a result."""
+    output = {"interrupted": True, "message": "The turn ended before this call had a result."}
+    return [
+        {
+            "toolResponse": {"name": request["name"], "ref": request["ref"], "output": output},
+            "metadata": {"interrupted": True},
+        }
+        for request in requests
+    ]

@@ -34,9 +34,8 @@ def status_at(row: Row, now: datetime, staleness: timedelta) -> SnapshotStatus:
 def seconds_to_expiry(row: Row, now: datetime, staleness: timedelta) -> float:
     """How long until the row expires unless its owner beats; 0 where it has. Only for running rows."""
     if row.runner is None and row.queued_until is not None:
-        until = row.queued_until
-    else:
-        until = _last_sign(row) + staleness
+        return max(0.0, (row.queued_until - now).total_seconds())
+    until = _last_sign(row) + staleness
     return max(0.0, (until - now).total_seconds())
 
 

@@ -19,5 +19,5 @@ def bucket_of(session_id: str) -> int:
 
 
 def due_at(active_at: datetime, expires_at: datetime | None) -> datetime:
-    """The earliest moment at which a retention rule can apply; the sweep looks then, and puts it off where none does."""
+    """The earliest moment at which a retention rule can apply; the sweep looks then, and puts it off if none does."""
     return expires_at if expires_at is not None else active_at + _SHORTEST_RULE

@@ -104,6 +104,20 @@ async def test_a_server_that_never_was_there_fails_calls_in_time_and_its_coming_
     await check_everything_works_within_five_seconds(database)
 
 
+@pytest.mark.slow
+async def test_the_end_of_a_long_outage_is_noticed_as_soon(emulator: Emulator, database: FirestoreDatabase) -> None:
+    async with database.watch(ROW) as row:
+        assert await anext(row) == [None]
+        emulator.kill()
+        for _ in range(8):  # half a minute, in which an unbounded back-off grows beyond five seconds
+            await check_everything_fails_in_time(database)
+        await asyncio.to_thread(emulator.start)
+        await check_everything_works_within_five_seconds(database)
+        async with asyncio.timeout(5):
+            while await anext(row) != [None]:
+                pass
+
+
 async def test_a_read_outlasts_a_short_outage(emulator: Emulator, database: FirestoreDatabase) -> None:
     await database.commit([Put(ROW, {"n": 1})])
     emulator.pause()

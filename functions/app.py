@@ -1,0 +1,119 @@
+"""Routing and the error table: from a request to a handler, from an error to an answer."""
+
+import logging
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from functions.cors import cors_headers, is_preflight, preflight_headers
+from functions.errors import (
+    MethodNotAllowedError,
+    RouteNotFoundError,
+    error_body,
+    error_headers,
+    status_of,
+)
+from functions.handlers.abort import abort
+from functions.handlers.chat import chat
+from functions.handlers.context import Context, Handler
+from functions.handlers.sessions import create_session, get_session, list_messages, list_sessions
+from functions.handlers.snapshot import snapshot
+from functions.handlers.status import health, openapi, ready
+from functions.replies import JsonReply
+from functions.settings import Settings
+from functions.wiring import application
+from store.errors import InvalidRequestError, StoreError
+
+_LOG = logging.getLogger("firesession.app")
+
+
+class Route(NamedTuple):
+    """One method of one path, and the function that serves it when the functions are deployed apart."""
+
+    function: str
+    method: str
+    path: str
+    handler: Handler
+
+
+ROUTES: Final = (
+    Route("chat", "POST", "/chat", chat),
+    Route("abort", "POST", "/abort", abort),
+    Route("snapshot", "GET", "/snapshot", snapshot),
+    Route("sessions", "POST", "/sessions", create_session),
+    Route("sessions", "GET", "/sessions", list_sessions),
+    Route("sessions", "GET", "/sessions/{sessionId}", get_session),
+    Route("sessions", "GET", "/sessions/{sessionId}/messages", list_messages),
+    Route("", "GET", "/health", health),
+    Route("", "GET", "/ready", ready),
+    Route("", "GET", "/healthz", health),
+    Route("", "GET", "/readyz", ready),
+    Route("", "GET", "/openapi.json", openapi),
+)
+"""Routes without a function of their own belong to every one."""
+
+
+async def serve(request: Request, settings: Settings, function: str | None = None) -> Response:
+    """Answers one request with the routes of `function`, or with all of them. Never raises."""
+    headers = cors_headers(settings.cors_origins, request.headers.get("origin"))
+    if is_preflight(request.method, request.headers):
+        preflight = preflight_headers(settings.cors_origins, request.headers.get("origin"))
+        return Response(status_code=204, headers=preflight)
+    try:
+        route, values = find_route(request, function)
+        response = await route.handler(Context(application(settings), request, values))
+    except ClientDisconnect:
+        response = Response(status_code=499)  # the client left while its body was being read
+    except Exception as error:
+        response = _failure(request, error)
+    response.headers.update(headers)
+    return response
+
+
+def find_route(request: Request, function: str | None) -> tuple[Route, dict[str, str]]:
+    """The request's route and the values in its path. RouteNotFoundError, MethodNotAllowedError."""
+    segments = _segments(request)
+    known = [route for route in ROUTES if function is None or route.function in ("", function)]
+    if segments == [""] and function is not None:
+        segments = known[0].path.split("/")[1:]  # deployed apart, `/` is the function's first route
+    found = [(route, values) for route in known if (values := _values(route, segments)) is not None]
+    if not found:
+        raise RouteNotFoundError
+    method = "GET" if request.method == "HEAD" else request.method
+    for route, values in found:
+        if route.method == method:
+            return route, values
+    raise MethodNotAllowedError(route.method for route, _ in found)
+
+
+def _segments(request: Request) -> list[str]:
+    """The path's segments, decoded one by one: an encoded slash is part of a segment, not the end of one."""
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    try:
+        return [unquote(segment, errors="strict") for segment in raw.decode("ascii").split("/")[1:]]
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError("The path is not UTF-8.") from error
+
+
+def _values(route: Route, segments: list[str]) -> dict[str, str] | None:
+    names = route.path.split("/")[1:]
+    if len(names) != len(segments):
+        return None
+    values: dict[str, str] = {}
+    for name, segment in zip(names, segments, strict=True):
+        if name.startswith("{"):
+            values[name[1:-1]] = segment
+        elif name != segment:
+            return None
+    return values
+
+
+def _failure(request: Request, error: Exception) -> Response:
+    status = status_of(error)
+    if not isinstance(error, StoreError):
+        _LOG.exception("%s %s failed", request.method, request.scope["path"], exc_info=error)
+    elif status >= 500:
+        _LOG.error("%s %s: %s: %s", request.method, request.scope["path"], error.code, error.message)
+    return JsonReply(error_body(error), status, headers=error_headers(error))

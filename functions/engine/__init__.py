@@ -1,0 +1,1 @@
+"""Runs turns: agent, events, heartbeats, aborts, settle. Knows no HTTP."""

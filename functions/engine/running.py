@@ -1,0 +1,186 @@
+"""One turn from its claim to its end: the agent in a task of its own, decoupled from whoever reads the events."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from copy import deepcopy
+
+from functions.agents.base import Agent, Turn
+from functions.dialects.native import ERROR, TURN_START
+from functions.engine.assembly import Assembly, Event
+from functions.engine.broadcast import Broadcast
+from functions.engine.ending import INTERNAL, error_of, turn_end
+from functions.engine.requests import TurnRequest, title_of
+from store.canonical import Json, dump
+from store.contract import TurnStore
+from store.errors import StateTooLargeError, StoreError
+from store.models import FinishReason, Lease, Outcome, Snapshot, SnapshotStatus
+from store.rules.history import visible_history
+
+_LOG = logging.getLogger("firesession.turns")
+
+
+class RunningTurn:
+    """A claimed turn. `run` is its whole life; it ends with the lease given back, or known to be lost."""
+
+    def __init__(
+        self, request: TurnRequest, lease: Lease, agent: Agent, store: TurnStore, grace: float, mint: Callable[[], str]
+    ) -> None:
+        self.lease = lease
+        self.broadcast = Broadcast(self._on_abandoned)
+        self.settled: Snapshot | None = None
+        self._request = request
+        self._agent = agent
+        self._store = store
+        self._grace = grace
+        self._message_id = mint()
+        self._given = request.given(lease.state, mint)
+        self._assembly = Assembly(lease.state, self._given, self._message_id, mint)
+        self._aborted = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._is_done_producing = False
+
+    def request_stop(self) -> None:
+        """The turn shall end now; what was produced is kept."""
+        self._aborted.set()
+
+    def lose(self) -> None:
+        """The lease is gone: stop working, nothing of the turn can be published."""
+        self._lost.set()
+        self._aborted.set()
+
+    def _on_abandoned(self) -> None:
+        if self._request.cancels_on_disconnect:
+            self.request_stop()
+
+    async def run(self, leave_heartbeats: Callable[[Lease], Awaitable[None]]) -> None:
+        """Never raises: how the turn ended is the last event."""
+        try:
+            self.broadcast.publish(self._start_event())
+            outcome = await self._produce()
+            await leave_heartbeats(self.lease)
+            self.settled = await self._settle(outcome)
+            self.broadcast.publish(turn_end(self.settled, self._assembly.last_model_message))
+        except StoreError as error:
+            _LOG.warning("turn %s was not settled: %s", self.lease.snapshot_id, error.code)
+            self.broadcast.publish(Event(ERROR, {"code": error.code, "message": error.message}))
+        except Exception:
+            _LOG.exception("turn %s failed", self.lease.snapshot_id)
+            self.broadcast.publish(Event(ERROR, {"code": "internal", "message": "The turn could not be ended."}))
+        finally:
+            self.broadcast.close()
+
+    def _start_event(self) -> Event:
+        data: dict[str, Json] = {"sessionId": self.lease.session_id, "snapshotId": self.lease.snapshot_id}
+        if self.lease.parent_id is not None:
+            data["parentId"] = self.lease.parent_id
+        if self._request.message is not None:
+            data["userMessageId"] = self._request.message["id"]
+        return Event(TURN_START, data | {"messageId": self._message_id})
+
+    async def _produce(self) -> Outcome:
+        """Runs the agent to its end, or until it is stopped, and says how that was."""
+        if self.lease.is_aborting:
+            self._aborted.set()
+        working = asyncio.create_task(self._consume())
+        stopping = asyncio.create_task(self._aborted.wait())
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not working.done():
+            await self._stop(working)
+        self._is_done_producing = True
+        if self._aborted.is_set():
+            return self._interrupted()
+        return self._outcome_of(working)
+
+    async def _stop(self, working: "asyncio.Task[None]") -> None:
+        """Gives the agent its grace, then cancels it; one that ignores even that is left behind, its events unheard."""
+        if not self._lost.is_set():
+            await asyncio.wait((working,), timeout=self._grace)
+        if not working.done():
+            working.cancel()
+            await asyncio.wait((working,), timeout=self._grace)
+        if not working.done():
+            _LOG.error("the agent of turn %s ignores its cancellation", self.lease.snapshot_id)
+
+    async def _consume(self) -> None:
+        async for event in self._agent.run(self._turn()):
+            if self._is_done_producing:
+                return
+            for seen in self._assembly.add(event):
+                dump(seen.data)  # what JSON cannot hold fails the turn here, before a reader meets it
+                self.broadcast.publish(seen)
+
+    def _turn(self) -> Turn:
+        lease, request = self.lease, self._request
+        brought = self._given[:-1] if request.message is not None else self._given
+        return Turn(
+            scope=lease.scope,
+            session_id=lease.session_id,
+            snapshot_id=lease.snapshot_id,
+            parent_snapshot_id=lease.parent_id,
+            model=lease.model,
+            history=[*visible_history(lease.state), *deepcopy(brought)],
+            message=deepcopy(request.message),
+            resume=deepcopy(request.resume),
+            custom=lease.state.get("custom"),
+            artifacts=lease.state.get("artifacts") or [],
+            aborted=self._aborted,
+            workspace=None,
+        )
+
+    def _outcome_of(self, working: "asyncio.Task[None]") -> Outcome:
+        failure = working.exception()
+        if failure is not None:
+            return self._failed(failure)
+        assembly = self._assembly
+        reason = FinishReason.INTERRUPTED.value if assembly.interrupts else assembly.finish_reason
+        try:
+            state = assembly.finished()
+        except StoreError as error:
+            return self._failed(error)
+        return Outcome(
+            status=SnapshotStatus.COMPLETED,
+            finish_reason=reason or FinishReason.STOP.value,
+            state=state,
+            usage=assembly.usage,
+            event_count=self.broadcast.count + 1,
+            auto_title=self._auto_title(),
+            interrupted=self._interrupted,
+        )
+
+    def _interrupted(self) -> Outcome:
+        """What is stored of a turn that was asked to stop. Nothing, where what it produced is outside of JSON."""
+        try:
+            state = self._assembly.interrupted()
+        except StoreError:
+            state = None
+        return Outcome(
+            status=SnapshotStatus.ABORTED,
+            finish_reason=FinishReason.ABORTED.value,
+            state=state,
+            usage=self._assembly.usage,
+            event_count=self.broadcast.count + 1,
+            auto_title=self._auto_title(),
+        )
+
+    def _failed(self, failure: BaseException) -> Outcome:
+        error = error_of(failure)
+        if error["status"] == INTERNAL:
+            _LOG.error("the agent failed in turn %s", self.lease.snapshot_id, exc_info=failure)
+        return Outcome(
+            status=SnapshotStatus.FAILED,
+            finish_reason=FinishReason.FAILED.value,
+            error=error,
+            event_count=self.broadcast.count + 1,
+            interrupted=self._interrupted,
+        )
+
+    def _auto_title(self) -> str | None:
+        return title_of(self._request.message) if self.lease.parent_id is None else None
+
+    async def _settle(self, outcome: Outcome) -> Snapshot:
+        try:
+            return await self._store.settle_turn(self.lease, outcome)
+        except StateTooLargeError as error:
+            return await self._store.settle_turn(self.lease, self._failed(error))
