@@ -21,6 +21,15 @@ from functions.handlers.context import Context, Handler
 from functions.handlers.sessions import create_session, get_session, list_messages, list_sessions
 from functions.handlers.snapshot import snapshot
 from functions.handlers.status import health, openapi, ready
+from functions.handlers.transcripts import (
+    branch_session,
+    compact_session,
+    delete_session,
+    list_snapshots,
+    restore_session,
+    truncate_session,
+    update_session,
+)
 from functions.replies import JsonReply
 from functions.settings import Settings
 from functions.wiring import application
@@ -46,6 +55,13 @@ ROUTES: Final = (
     Route("sessions", "GET", "/sessions", list_sessions),
     Route("sessions", "GET", "/sessions/{sessionId}", get_session),
     Route("sessions", "GET", "/sessions/{sessionId}/messages", list_messages),
+    Route("sessions", "PATCH", "/sessions/{sessionId}", update_session),
+    Route("sessions", "DELETE", "/sessions/{sessionId}", delete_session),
+    Route("sessions", "GET", "/sessions/{sessionId}/snapshots", list_snapshots),
+    Route("sessions", "POST", "/sessions/{sessionId}/truncate", truncate_session),
+    Route("sessions", "POST", "/sessions/{sessionId}/restore", restore_session),
+    Route("sessions", "POST", "/sessions/{sessionId}/branch", branch_session),
+    Route("sessions", "POST", "/sessions/{sessionId}/compact", compact_session),
     Route("", "GET", "/health", health),
     Route("", "GET", "/ready", ready),
     Route("", "GET", "/healthz", health),

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from store.canonical import Json
-from store.models import Abort, Session, SessionPage, Snapshot
+from store.models import Abort, Session, SessionPage, Snapshot, SnapshotPage
 
 
 class JsonReply(Response):
@@ -53,6 +53,25 @@ def session_reply(session: Session) -> dict[str, Json]:
 def sessions_reply(page: SessionPage) -> dict[str, Json]:
     """One page of sessions."""
     return _present({"sessions": [session_reply(session) for session in page.sessions], "nextCursor": page.next_cursor})
+
+
+def tree_reply(page: SnapshotPage) -> dict[str, Json]:
+    """One page of a session's tree; `text` is the beginning of the user's message."""
+    entries = [
+        _present(
+            {
+                "snapshotId": snapshot.snapshot_id,
+                "parentId": snapshot.parent_id,
+                "origin": snapshot.origin.value,
+                "status": snapshot.status.value,
+                "createdAt": time_text(snapshot.created_at),
+                "finishReason": snapshot.finish_reason,
+                "text": snapshot.message_text,
+            }
+        )
+        for snapshot in page.snapshots
+    ]
+    return _present({"snapshots": entries, "nextCursor": page.next_cursor})
 
 
 def snapshot_reply(snapshot: Snapshot) -> dict[str, Json]:

@@ -11,18 +11,22 @@ from weakref import WeakKeyDictionary
 
 from functions.agents.base import Agent
 from functions.agents.load import load_agent
-from functions.engine.engine import Engine, EngineLimits
+from functions.engine.engine import Engine
+from functions.engine.limits import EngineLimits
 from functions.settings import Settings
 from store.contract import (
     SessionDirectory,
     SessionStore,
     SnapshotMetadataReader,
     SnapshotSubscriber,
+    TranscriptEditor,
     TurnStore,
 )
 
 
-class FullStore(SessionStore, SnapshotMetadataReader, SnapshotSubscriber, TurnStore, SessionDirectory, Protocol):
+class FullStore(
+    SessionStore, SnapshotMetadataReader, SnapshotSubscriber, TurnStore, SessionDirectory, TranscriptEditor, Protocol
+):
     """A store with every capability that the functions use."""
 
 
@@ -56,6 +60,7 @@ def build(settings: Settings) -> Application:
         abort_grace=settings.abort_grace,
         turns_per_instance=settings.max_turns_per_instance,
         turns_per_user=settings.max_turns_per_user,
+        compact_at_tokens=settings.compact_at_tokens,
     )
     return Application(settings, store, agent, Engine(store, agent, limits))
 

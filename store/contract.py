@@ -21,6 +21,7 @@ from store.models import (
     Session,
     SessionPage,
     Snapshot,
+    SnapshotPage,
     SnapshotStatus,
     Transcript,
 )
@@ -89,7 +90,7 @@ class TurnStore(Protocol):
         """Refreshes all leases in one round trip; one verdict per lease, in order."""
 
     async def settle_turn(self, lease: Lease, outcome: Outcome) -> Snapshot:
-        """Publishes the turn and gives the lease back. LeaseLostError where it was superseded, and nothing published."""
+        """Publishes the turn and gives the lease back. LeaseLostError where it was superseded: nothing is."""
 
     async def abort_turn(self, scope: Scope, snapshot_id: str) -> Abort:
         """Asks the turn's runner to stop, or settles the row where no live runner would. SnapshotNotFoundError."""
@@ -116,8 +117,39 @@ class SessionDirectory(Protocol):
     async def list_sessions(self, scope: Scope, limit: int, cursor: str | None = None) -> SessionPage:
         """The user's persisted sessions by `(updated_at, id)`, newest first; never reads state."""
 
-    async def update_session(self, scope: Scope, session_id: str, *, title: str) -> Session:
-        """Renames; allowed during a turn. SessionNotFoundError."""
+    async def update_session(
+        self, scope: Scope, session_id: str, *, title: str | None = None, model: str | None = None
+    ) -> Session:
+        """Renames, also during a turn; changes the model, TurnBusyError during one. SessionNotFoundError."""
 
     async def get_transcript(self, scope: Scope, session_id: str) -> Transcript | None:
         """The session and the state that its next turn continues from."""
+
+
+@runtime_checkable
+class TranscriptEditor(Protocol):
+    """Changes to a transcript outside of turns. All refuse during a live turn (TurnBusyError) and settle a stale one.
+    `expected_tail` is the caller's last message: TranscriptStaleError where it is given and is not the session's."""
+
+    async def truncate(
+        self, scope: Scope, session_id: str, message_id: str, expected_tail: str | None = None
+    ) -> Session:
+        """Rewinds to a message: a user message goes with all after it, a model message stays with its tool messages.
+        Custom state and artifacts stay. MessageNotFoundError."""
+
+    async def restore(
+        self, scope: Scope, session_id: str, snapshot_id: str, expected_tail: str | None = None
+    ) -> Session:
+        """Makes an earlier row's whole state the head's again. SnapshotNotFoundError, NotResumableError."""
+
+    async def branch(self, scope: Scope, source_id: str, message_id: str, session_id: str | None = None) -> Session:
+        """A new session with the prefix that `truncate` would leave, all message ids regenerated. SessionExistsError
+        where `session_id` belongs to another session; the same call again gives the same branch."""
+
+    async def delete_session(self, scope: Scope, session_id: str) -> None:
+        """Removes every document of the session; resumable."""
+
+    async def list_snapshots(
+        self, scope: Scope, session_id: str, limit: int, cursor: str | None = None
+    ) -> SnapshotPage:
+        """The tree, oldest first, without state."""

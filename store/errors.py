@@ -14,6 +14,9 @@
     │   ├── ModelUnavailableError      agent_session_model_unavailable
     │   ├── LeaseLostError             agent_session_lease_lost
     │   ├── NotResumableError          not_resumable
+    │   ├── AlreadyCompactError        agent_session_already_compact
+    │   ├── CompactionConflictError    agent_session_compaction_conflict
+    │   ├── SessionExistsError         session_exists
     │   └── SnapshotSettledError       snapshot_settled
     ├── MessageIdConflictError         message_id_conflict
     ├── DetachUnsupportedError         detach_unsupported
@@ -154,6 +157,33 @@ class NotResumableError(ConflictError):
 
     def __init__(self, snapshot_id: str, status: str) -> None:
         super().__init__(f"A turn cannot continue from a snapshot that is {status}.", snapshotId=snapshot_id)
+
+
+class AlreadyCompactError(ConflictError):
+    """There is nothing that a compaction could sum up."""
+
+    code = "agent_session_already_compact"
+
+    def __init__(self) -> None:
+        super().__init__("The session has no complete turn since its last compaction.")
+
+
+class CompactionConflictError(ConflictError):
+    """The transcript changed while it was being summed up; the compaction was discarded."""
+
+    code = "agent_session_compaction_conflict"
+
+    def __init__(self) -> None:
+        super().__init__("The transcript has changed meanwhile; the compaction was discarded.")
+
+
+class SessionExistsError(ConflictError):
+    """The id that was asked for belongs to another session of the caller."""
+
+    code = "session_exists"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"There is another session {session_id!r}.", sessionId=session_id)
 
 
 class SnapshotSettledError(ConflictError):

@@ -78,6 +78,7 @@ class Snapshot:
     updated_at: datetime | None = None
     heartbeat_at: datetime | None = None
     message_id: str | None = None
+    message_text: str | None = None  # the beginning of the user's message, for people who look for a turn
     last_message_id: str | None = None
 
 
@@ -110,6 +111,15 @@ class NewSession:
     title: str = ""
     model: str | None = None
     lifetime: float | None = None
+    branched_from: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPage:
+    """One page of a session's tree, oldest first, without state; `next_cursor` is None at the end."""
+
+    snapshots: tuple[Snapshot, ...]
+    next_cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +143,8 @@ class Claim:
     """A request for a session's turn.
 
     `snapshot_id` and `attempt` are minted by the caller, who repeats them when it repeats the claim. `session` is
-    what a session is made with where `session_id` is None. `runner` names the instance, None for a turn that waits in a queue.
+    what a session is made with where `session_id` is None. `runner` names the instance, None for a turn that waits
+    in a queue. `models` are those that can be used, None for any.
     `snapshot_to_resume` names another row than the head. `check_tail=False` skips the stale-write guard. `accept` is
     called with the state that the turn would continue from, and raises where the request does not fit it."""
 
@@ -148,6 +159,8 @@ class Claim:
     snapshot_to_resume: str | None = None
     model: str | None = None
     runner: str | None = None
+    origin: Origin = Origin.TURN
+    models: frozenset[str] | None = None
     message_is_named: bool = False  # whether the caller chose message.id; a minted one can have no earlier send
     accept: "Callable[[State], None] | None" = field(default=None, compare=False)
 
@@ -198,7 +211,10 @@ class Lease:
     created_at: datetime
     version: Any
     ground: Any
+    origin: Origin = Origin.TURN
     message_id: str | None = None
+    message_text: str | None = None
+    parent_usage: Mapping[str, int] | None = None
     is_new_session: bool = False
     is_aborting: bool = False
 

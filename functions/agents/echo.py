@@ -84,6 +84,16 @@ class EchoAgent:
         yield Usage(heard, spoken, heard + spoken)
         yield Finish("stop")
 
+    async def compact(self, messages: Sequence[dict[str, Json]], model: str | None) -> str:
+        """The same transcript always gives the same checkpoint: what the user said, how often the agent answered."""
+        said = [text_of(message) for message in messages if message["role"] == "user"]
+        answers = sum(message["role"] == "model" for message in messages)
+        objectives = "\n".join(f"- {text}" for text in said if text)
+        return (
+            f"<checkpoint>\n<objectives>\n{objectives}\n</objectives>\n"
+            f"<completed_work>\n- {answers} answers were given.\n</completed_work>\n</checkpoint>"
+        )
+
 
 def _script(turn: Turn) -> Iterator[Step]:
     if turn.message is None:

@@ -54,6 +54,11 @@ class Assembly:
         self.finish_reason: str | None = None
         self.interrupts = False
 
+    def prepend(self, message: dict[str, Json]) -> None:
+        """Puts a message before all that the turn adds: a compaction that was made for it."""
+        self._messages.insert(0, message)
+        self._given += 1
+
     def add(self, event: AgentEvent) -> Iterator[Event]:
         """Takes the agent's next event and gives those that the turn's readers see. TypeError for anything else."""
         match event:
@@ -160,12 +165,6 @@ class Assembly:
         if self._artifacts is not None:
             state = state.with_member("artifacts", Raw.of(self._artifacts))
         return state
-
-    @property
-    def last_model_message(self) -> dict[str, Json] | None:
-        """The newest message of the model in this turn."""
-        produced = self._messages[self._given :]
-        return next((message for message in reversed(produced) if message["role"] == "model"), None)
 
 
 def _usage(event: Usage) -> dict[str, int]:

@@ -21,14 +21,15 @@ from store.rules.history import messages_of
 INTERNAL: Final = "INTERNAL"
 
 
-def turn_end(snapshot: Snapshot, message: Json | None) -> Event:
-    """The last event of a turn, from its settled row; `message` is the newest message of the model in it."""
+def turn_end(snapshot: Snapshot, message: Json | None, tail: str | None = None) -> Event:
+    """The last event of a turn, from its settled row; `message` is the newest message of the model in it. `tail` is the
+    last message before the turn, which is the last one still where the turn has left the transcript as it was."""
     data: dict[str, Json] = {
         "sessionId": snapshot.session_id,
         "snapshotId": snapshot.snapshot_id,
         "status": snapshot.status.value,
         "finishReason": snapshot.finish_reason,
-        "lastMessageId": snapshot.last_message_id,
+        "lastMessageId": snapshot.last_message_id or tail,
         "message": message if snapshot.state is not None else None,
         "usage": None if snapshot.usage is None else dict(snapshot.usage),
         "error": None if snapshot.error is None else dict(snapshot.error),

@@ -3,34 +3,22 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 
 from functions.agents.base import Agent
+from functions.engine.compacting import Compaction
+from functions.engine.compaction import require_compactable
 from functions.engine.heart import Heart
+from functions.engine.limits import EngineLimits
 from functions.engine.listener import AbortListener
 from functions.engine.requests import TurnRequest
 from functions.engine.running import RunningTurn
+from functions.errors import RateLimitedError
 from store.contract import TurnStore
 from store.ids import mint_id
-from store.models import Beat, Lease, SameSend, Scope
+from store.models import Beat, Claim, Lease, NewSession, Origin, SameSend, Scope
 
-
-@dataclass(frozen=True, slots=True)
-class EngineLimits:
-    """Seconds and counts that an engine keeps to."""
-
-    heartbeat_interval: float
-    abort_grace: float
-    turns_per_instance: int
-    turns_per_user: int
-
-
-class TooManyTurnsError(Exception):
-    """The instance, or the user on it, runs as many turns as it may. Becomes a 429 at the edge."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+_RETRY_SECONDS = 2.0  # a turn takes seconds; less would only be refused again
 
 
 class Engine:
@@ -42,7 +30,7 @@ class Engine:
         self._agent = agent
         self._limits = limits
         self._mint = mint
-        self._turns: dict[str, RunningTurn] = {}
+        self._working: dict[str, RunningTurn | Compaction] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._starting: dict[str, bool] = {}  # minted ids whose claim is under way, and whether an abort overtook it
         self._users: Counter[Scope] = Counter()
@@ -51,39 +39,70 @@ class Engine:
 
     def running(self, scope: Scope, snapshot_id: str) -> RunningTurn | None:
         """The caller's turn of that id, where it runs here."""
-        turn = self._turns.get(snapshot_id)
-        return turn if turn is not None and turn.lease.scope == scope else None
+        work = self._working.get(snapshot_id)
+        return work if isinstance(work, RunningTurn) and work.lease.scope == scope else None
 
     async def start(self, request: TurnRequest) -> RunningTurn | SameSend:
         """Claims the turn and runs it; errors of the claim come through, and nothing was written then.
 
         A caller that goes away while the claim is under way leaves a turn that runs, not one that nobody runs."""
-        self._require_room(request.scope)
-        self._listener.start()
-        return await asyncio.shield(asyncio.create_task(self._claim_and_run(request)))
+        return await asyncio.shield(asyncio.create_task(self._start(request)))
 
-    async def _claim_and_run(self, request: TurnRequest) -> RunningTurn | SameSend:
-        snapshot_id, attempt = self._mint(), self._mint()
-        claim = request.claim(snapshot_id, attempt, self.runner)
-        self._users[request.scope] += 1
-        self._starting[snapshot_id] = False
+    async def _start(self, request: TurnRequest) -> RunningTurn | SameSend:
+        lease = await self._claim(
+            request.scope, request.claim(self._mint(), self._mint(), self.runner, models_of(self._agent))
+        )
+        return lease if isinstance(lease, SameSend) else self._run(request, lease)
+
+    async def compact(self, scope: Scope, session_id: str, instructions: str | None) -> dict[str, Any]:
+        """Sums the session's transcript up, under the session's lease, and gives the stored message.
+        AlreadyCompactError, CompactionConflictError, and what a claim raises."""
+        return await asyncio.shield(asyncio.create_task(self._compact(scope, session_id, instructions)))
+
+    async def _compact(self, scope: Scope, session_id: str, instructions: str | None) -> dict[str, Any]:
+        claim = Claim(
+            snapshot_id=self._mint(),
+            attempt=self._mint(),
+            session=NewSession(self._agent.name),
+            session_id=session_id,
+            check_tail=False,
+            runner=self.runner,
+            origin=Origin.COMPACT,
+            models=models_of(self._agent),
+            accept=require_compactable,
+        )
+        lease = await self._claim(scope, claim)
+        assert isinstance(lease, Lease)  # a compaction has no message by which it could be sent twice
+        compaction = Compaction(lease, self._agent, self._store, self._mint)
+        self._join(compaction)
         try:
-            lease = await self._store.claim_turn(request.scope, claim)
+            return await compaction.run(self._heart.leave, instructions)
+        finally:
+            await self._part(compaction)
+
+    async def _claim(self, scope: Scope, claim: Claim) -> Lease | SameSend:
+        """Claims with the id registered beforehand, since an abort can overtake the claim's answer. Takes a place in
+        the limits, which a lease keeps until `_part`."""
+        self._require_room(scope)
+        self._listener.start()
+        self._users[scope] += 1
+        self._starting[claim.snapshot_id] = False
+        try:
+            lease = await self._store.claim_turn(scope, claim)
         except BaseException:
-            self._leave(request.scope)
+            self._leave(scope)
             raise
         finally:
-            overtaken = self._starting.pop(snapshot_id)
+            overtaken = self._starting.pop(claim.snapshot_id)
         if isinstance(lease, SameSend):
-            self._leave(request.scope)
-            return lease
-        lease.is_aborting = lease.is_aborting or overtaken
-        return self._run(request, lease)
+            self._leave(scope)
+        else:
+            lease.is_aborting = lease.is_aborting or overtaken
+        return lease
 
     def _run(self, request: TurnRequest, lease: Lease) -> RunningTurn:
-        turn = RunningTurn(request, lease, self._agent, self._store, self._limits.abort_grace, self._mint)
-        self._turns[lease.snapshot_id] = turn
-        self._heart.join(lease)
+        turn = RunningTurn(request, lease, self._agent, self._store, self._limits, self._mint)
+        self._join(turn)
         task = asyncio.create_task(self._live(turn), name=f"firesession-turn-{lease.snapshot_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -93,9 +112,18 @@ class Engine:
         try:
             await turn.run(self._heart.leave)
         finally:
-            await self._heart.leave(turn.lease)
-            del self._turns[turn.lease.snapshot_id]
-            self._leave(turn.lease.scope)
+            await self._part(turn)
+
+    def _join(self, work: RunningTurn | Compaction) -> None:
+        self._working[work.lease.snapshot_id] = work
+        self._heart.join(work.lease)
+        if work.lease.is_aborting:
+            work.request_stop()
+
+    async def _part(self, work: RunningTurn | Compaction) -> None:
+        await self._heart.leave(work.lease)
+        del self._working[work.lease.snapshot_id]
+        self._leave(work.lease.scope)
 
     def _leave(self, scope: Scope) -> None:
         self._users[scope] -= 1
@@ -104,12 +132,12 @@ class Engine:
 
     def _require_room(self, scope: Scope) -> None:
         if self._users.total() >= self._limits.turns_per_instance:
-            raise TooManyTurnsError("This instance runs as many turns as it may.")
+            raise RateLimitedError("This instance runs as many turns as it may.", _RETRY_SECONDS)
         if self._users[scope] >= self._limits.turns_per_user:
-            raise TooManyTurnsError("You run as many turns at once as you may.")
+            raise RateLimitedError("You run as many turns at once as you may.", _RETRY_SECONDS)
 
     def _on_beat(self, lease: Lease, beat: Beat) -> None:
-        turn = self._turns.get(lease.snapshot_id)
+        turn = self._working.get(lease.snapshot_id)
         if turn is None or turn.lease is not lease:
             return
         if beat is Beat.LOST:
@@ -120,14 +148,20 @@ class Engine:
     def _on_abort(self, snapshot_id: str) -> None:
         if snapshot_id in self._starting:
             self._starting[snapshot_id] = True
-        turn = self._turns.get(snapshot_id)
+        turn = self._working.get(snapshot_id)
         if turn is not None:
             turn.request_stop()
 
     async def close(self) -> None:
         """Stops all turns, waits for their ends, and frees listener and heart."""
-        for turn in self._turns.values():
+        for turn in self._working.values():
             turn.request_stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._listener.close()
         await self._heart.close()
+
+
+def models_of(agent: Agent) -> frozenset[str] | None:
+    """The models that the agent says it can use; None where it does not say."""
+    models = getattr(agent, "models", None)
+    return None if models is None else frozenset(models)

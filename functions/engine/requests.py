@@ -11,7 +11,6 @@ from store.rules.history import interrupted_responses, messages_of, open_request
 from store.state import Raw, State
 
 _MESSAGE_DEPTH = 3
-_TITLE_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class TurnRequest:
     new_session: NewSession = field(default_factory=lambda: NewSession(agent=""))
     cancels_on_disconnect: bool = False
 
-    def claim(self, snapshot_id: str, attempt: str, runner: str) -> Claim:
+    def claim(self, snapshot_id: str, attempt: str, runner: str, models: frozenset[str] | None) -> Claim:
         """The claim of this turn under ids that were minted for it. InvalidRequestError where the message or resume is
         outside of what JSON can hold."""
         return Claim(
@@ -43,6 +42,7 @@ class TurnRequest:
             snapshot_to_resume=self.snapshot_id,
             model=self.model,
             runner=runner,
+            models=models,
             message_is_named=self.message_is_named,
             accept=self._accept,
         )
@@ -101,15 +101,3 @@ def _answers(resume: dict[str, Json] | None) -> list[Json]:
 
 def _refs(parts: Sequence[Json], member: str) -> set[Json]:
     return {part[member]["ref"] for part in parts}
-
-
-def title_of(message: dict[str, Json] | None) -> str | None:
-    """The message's first words, for a session that nobody has named."""
-    if message is None:
-        return None
-    texts = [part["text"] for part in message["content"] if isinstance(part.get("text"), str)]
-    words = " ".join(" ".join(texts).split())
-    if len(words) <= _TITLE_CHARACTERS:
-        return words or None
-    cut = words[: _TITLE_CHARACTERS - 1]
-    return (cut.rpartition(" ")[0] or cut) + "…"

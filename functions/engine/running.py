@@ -4,18 +4,22 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
+from dataclasses import replace
 
 from functions.agents.base import Agent, Turn
 from functions.dialects.native import ERROR, TURN_START
 from functions.engine.assembly import Assembly, Event
 from functions.engine.broadcast import Broadcast
-from functions.engine.ending import INTERNAL, error_of, turn_end
-from functions.engine.requests import TurnRequest, title_of
+from functions.engine.compaction import compaction_message, is_due, summarise
+from functions.engine.ending import INTERNAL, error_of, last_model_message, turn_end
+from functions.engine.limits import EngineLimits
+from functions.engine.requests import TurnRequest
+from functions.engine.titling import Titling
 from store.canonical import Json, dump
 from store.contract import TurnStore
 from store.errors import StateTooLargeError, StoreError
 from store.models import FinishReason, Lease, Outcome, Snapshot, SnapshotStatus
-from store.rules.history import visible_history
+from store.rules.history import last_message_id, visible_history
 
 _LOG = logging.getLogger("firesession.turns")
 
@@ -24,7 +28,13 @@ class RunningTurn:
     """A claimed turn. `run` is its whole life; it ends with the lease given back, or known to be lost."""
 
     def __init__(
-        self, request: TurnRequest, lease: Lease, agent: Agent, store: TurnStore, grace: float, mint: Callable[[], str]
+        self,
+        request: TurnRequest,
+        lease: Lease,
+        agent: Agent,
+        store: TurnStore,
+        limits: EngineLimits,
+        mint: Callable[[], str],
     ) -> None:
         self.lease = lease
         self.broadcast = Broadcast(self._on_abandoned)
@@ -32,9 +42,11 @@ class RunningTurn:
         self._request = request
         self._agent = agent
         self._store = store
-        self._grace = grace
+        self._limits = limits
+        self._mint = mint
         self._message_id = mint()
         self._given = request.given(lease.state, mint)
+        self._brought = self._given[:-1] if request.message is not None else self._given
         self._assembly = Assembly(lease.state, self._given, self._message_id, mint)
         self._aborted = asyncio.Event()
         self._lost = asyncio.Event()
@@ -57,10 +69,12 @@ class RunningTurn:
         """Never raises: how the turn ended is the last event."""
         try:
             self.broadcast.publish(self._start_event())
-            outcome = await self._produce()
+            titling = Titling(self._agent, self._turn(), self.lease)
+            outcome = await titling.applied_to(await self._produce())
             await leave_heartbeats(self.lease)
             self.settled = await self._settle(outcome)
-            self.broadcast.publish(turn_end(self.settled, self._assembly.last_model_message))
+            tail = last_message_id(self.lease.state)
+            self.broadcast.publish(turn_end(self.settled, last_model_message(self.settled), tail))
         except StoreError as error:
             _LOG.warning("turn %s was not settled: %s", self.lease.snapshot_id, error.code)
             self.broadcast.publish(Event(ERROR, {"code": error.code, "message": error.message}))
@@ -96,15 +110,18 @@ class RunningTurn:
     async def _stop(self, working: "asyncio.Task[None]") -> None:
         """Gives the agent its grace, then cancels it; one that ignores even that is left behind, its events unheard."""
         if not self._lost.is_set():
-            await asyncio.wait((working,), timeout=self._grace)
+            await asyncio.wait((working,), timeout=self._limits.abort_grace)
         if not working.done():
             working.cancel()
-            await asyncio.wait((working,), timeout=self._grace)
+            await asyncio.wait((working,), timeout=self._limits.abort_grace)
         if not working.done():
             _LOG.error("the agent of turn %s ignores its cancellation", self.lease.snapshot_id)
 
     async def _consume(self) -> None:
-        async for event in self._agent.run(self._turn()):
+        turn = self._turn()
+        if is_due(self.lease, self._limits.compact_at_tokens):
+            turn = await self._compacted(turn)
+        async for event in self._agent.run(turn):
             if self._is_done_producing:
                 return
             for seen in self._assembly.add(event):
@@ -113,14 +130,13 @@ class RunningTurn:
 
     def _turn(self) -> Turn:
         lease, request = self.lease, self._request
-        brought = self._given[:-1] if request.message is not None else self._given
         return Turn(
             scope=lease.scope,
             session_id=lease.session_id,
             snapshot_id=lease.snapshot_id,
             parent_snapshot_id=lease.parent_id,
             model=lease.model,
-            history=[*visible_history(lease.state), *deepcopy(brought)],
+            history=[*visible_history(lease.state), *deepcopy(self._brought)],
             message=deepcopy(request.message),
             resume=deepcopy(request.resume),
             custom=lease.state.get("custom"),
@@ -128,6 +144,18 @@ class RunningTurn:
             aborted=self._aborted,
             workspace=None,
         )
+
+    async def _compacted(self, turn: Turn) -> Turn:
+        """The turn behind a fresh compaction. One that fails costs the user nothing: the turn goes on without."""
+        try:
+            text = await summarise(self._agent, self.lease, self._aborted)
+            message = compaction_message(text, self._mint)
+            dump(message)
+        except Exception:  # whatever an agent's own summary raises
+            _LOG.exception("turn %s goes on without its compaction", self.lease.snapshot_id)
+            return turn
+        self._assembly.prepend(message)
+        return replace(turn, history=[deepcopy(message), *deepcopy(self._brought)])
 
     def _outcome_of(self, working: "asyncio.Task[None]") -> Outcome:
         failure = working.exception()
@@ -145,7 +173,6 @@ class RunningTurn:
             state=state,
             usage=assembly.usage,
             event_count=self.broadcast.count + 1,
-            auto_title=self._auto_title(),
             interrupted=self._interrupted,
         )
 
@@ -161,7 +188,6 @@ class RunningTurn:
             state=state,
             usage=self._assembly.usage,
             event_count=self.broadcast.count + 1,
-            auto_title=self._auto_title(),
         )
 
     def _failed(self, failure: BaseException) -> Outcome:
@@ -175,9 +201,6 @@ class RunningTurn:
             event_count=self.broadcast.count + 1,
             interrupted=self._interrupted,
         )
-
-    def _auto_title(self) -> str | None:
-        return title_of(self._request.message) if self.lease.parent_id is None else None
 
     async def _settle(self, outcome: Outcome) -> Snapshot:
         try:

@@ -8,10 +8,9 @@ from starlette.responses import Response
 from functions.dialects.native import ERROR, MEDIA_TYPE, frame
 from functions.engine.attaching import events_of_turn
 from functions.engine.broadcast import NumberedEvent
-from functions.engine.engine import TooManyTurnsError
 from functions.engine.requests import TurnRequest
 from functions.engine.running import RunningTurn
-from functions.errors import RateLimitedError, status_of_code
+from functions.errors import status_of_code
 from functions.handlers.context import Context
 from functions.replies import JsonReply
 from functions.streaming import EventStream, wait_for_disconnect
@@ -19,8 +18,6 @@ from functions.wire.turns import ChatRequest
 from store.errors import DetachUnsupportedError
 from store.ids import mint_id
 from store.models import NewSession, SameSend, SnapshotStatus
-
-_RETRY_SECONDS = 2.0
 
 
 async def chat(context: Context) -> Response:
@@ -30,10 +27,7 @@ async def chat(context: Context) -> Response:
     if request.detach and not application.settings.works_after_response:
         raise DetachUnsupportedError("This deployment cannot work after its response.")
     scope = context.scope
-    try:
-        turn = await application.engine.start(_turn_request(context, request))
-    except TooManyTurnsError as error:
-        raise RateLimitedError(error.message, _RETRY_SECONDS) from error
+    turn = await application.engine.start(_turn_request(context, request))
     if request.detach:
         return JsonReply(_pending(turn), 202)
     events = events_of_turn(application.engine, application.store, scope, turn)

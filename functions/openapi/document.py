@@ -133,6 +133,8 @@ def _split(member: Schema) -> Schema:
 
 
 def _success(reply: Reply) -> Schema:
+    if reply.component is None:
+        return {"description": reply.description}
     content: Schema = {"application/json": {"schema": one_of_them(reply.component)}}
     if reply.streamed:
         content[MEDIA_TYPE] = {"schema": {"type": "string", "description": "Server-sent events, ending with turn-end."}}

@@ -141,6 +141,15 @@ REPLIES: Final[dict[str, Schema]] = {
     ),
     "SessionPage": members("A page of sessions.", {"sessions": items(one_of_them("Session"))}, {"nextCursor": TEXT}),
     "MessagePage": members("A page of messages.", {"messages": items(one_of_them("Message"))}, {"nextCursor": TEXT}),
+    "SnapshotPage": members(
+        "A page of a session's tree.", {"snapshots": items(one_of_them("TreeEntry"))}, {"nextCursor": TEXT}
+    ),
+    "TreeEntry": members(
+        "A snapshot's place in the tree.",
+        {"snapshotId": TEXT, "origin": TEXT, "status": STATUS, "createdAt": TIME},
+        {"parentId": TEXT, "finishReason": TEXT, "text": TEXT},
+    ),
+    "Compaction": members("A compaction.", {"message": one_of_them("Message")}),
     "Health": members("The server answers.", {"status": TEXT}),
     "OpenApi": {"type": "object", "description": "This document."},
 }

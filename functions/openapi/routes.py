@@ -5,19 +5,30 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from functions.errors import RateLimitedError
-from functions.wire.queries import MessagesQuery, SessionsQuery, SnapshotQuery
-from functions.wire.sessions import CreateSessionRequest
+from functions.wire.queries import MessagesQuery, SessionsQuery, SnapshotQuery, SnapshotsQuery
+from functions.wire.sessions import (
+    BranchRequest,
+    CompactRequest,
+    CreateSessionRequest,
+    PatchSessionRequest,
+    RestoreRequest,
+    TruncateRequest,
+)
 from functions.wire.turns import AbortRequest, ChatRequest
 from functions.wire.validation import WireModel
 from store.errors import (
+    AlreadyCompactError,
+    CompactionConflictError,
     DataLossError,
     DeadlineExceededError,
     DetachUnsupportedError,
     LeaseLostError,
     MessageIdConflictError,
+    MessageNotFoundError,
     ModelStaleError,
     ModelUnavailableError,
     NotResumableError,
+    SessionExistsError,
     SessionNotFoundError,
     SnapshotNotFoundError,
     StateTooLargeError,
@@ -33,11 +44,15 @@ STORE_ERRORS: Final[Errors] = (DataLossError, UnavailableError, DeadlineExceeded
 
 
 class Reply(NamedTuple):
-    """One successful answer: a component's name, and whether it can also come as a stream of events."""
+    """One successful answer: a component's name (none for an empty body), and whether it can also come as a stream of
+    events."""
 
     description: str
-    component: str
+    component: str | None
     streamed: bool = False
+
+
+NOTHING: Final = Reply("Done.", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +147,75 @@ ROUTES: Final = (
         query=MessagesQuery,
         replies={200: Reply("A page of messages.", "MessagePage")},
         errors=(SessionNotFoundError,),
+    ),
+    Route(
+        method="patch",
+        path="/sessions/{sessionId}",
+        operation="updateSession",
+        summary="Rename a session, also during a turn, or change its model.",
+        body=PatchSessionRequest,
+        replies={200: Reply("The session.", "Session")},
+        errors=(SessionNotFoundError, TurnBusyError),
+    ),
+    Route(
+        method="delete",
+        path="/sessions/{sessionId}",
+        operation="deleteSession",
+        summary="Remove a session with everything that belongs to it.",
+        replies={204: NOTHING},
+        errors=(SessionNotFoundError, TurnBusyError),
+    ),
+    Route(
+        method="get",
+        path="/sessions/{sessionId}/snapshots",
+        operation="listSnapshots",
+        summary="The session's tree of snapshots, oldest first.",
+        query=SnapshotsQuery,
+        replies={200: Reply("A page of snapshots.", "SnapshotPage")},
+        errors=(SessionNotFoundError,),
+    ),
+    Route(
+        method="post",
+        path="/sessions/{sessionId}/truncate",
+        operation="truncateSession",
+        summary="Rewind the transcript to a message; the state before stays readable.",
+        body=TruncateRequest,
+        replies={200: Reply("The session.", "Session")},
+        errors=(SessionNotFoundError, MessageNotFoundError, TurnBusyError, TranscriptStaleError),
+    ),
+    Route(
+        method="post",
+        path="/sessions/{sessionId}/restore",
+        operation="restoreSession",
+        summary="Continue from an earlier snapshot's state: undoes a truncate or a compaction.",
+        body=RestoreRequest,
+        replies={200: Reply("The session.", "Session")},
+        errors=(SessionNotFoundError, SnapshotNotFoundError, TurnBusyError, TranscriptStaleError, NotResumableError),
+    ),
+    Route(
+        method="post",
+        path="/sessions/{sessionId}/branch",
+        operation="branchSession",
+        summary="Make a session with a prefix of this one's transcript.",
+        body=BranchRequest,
+        replies={201: Reply("The new session.", "Session")},
+        errors=(SessionNotFoundError, MessageNotFoundError, TurnBusyError, SessionExistsError),
+    ),
+    Route(
+        method="post",
+        path="/sessions/{sessionId}/compact",
+        operation="compactSession",
+        summary="Sum the transcript up for the turns to come; nothing of it is removed.",
+        body=CompactRequest,
+        replies={200: Reply("The message that was stored.", "Compaction")},
+        errors=(
+            SessionNotFoundError,
+            TurnBusyError,
+            ModelUnavailableError,
+            AlreadyCompactError,
+            CompactionConflictError,
+            RateLimitedError,
+        ),
     ),
     Route(
         method="get",

@@ -67,6 +67,13 @@ class SessionsQuery(WireModel):
     cursor: Cursor | None = Field(None, description="`nextCursor` of the page before.")
 
 
+class SnapshotsQuery(WireModel):
+    """One page of a session's tree."""
+
+    limit: Integer = Field(100, ge=1, le=1000, description="Snapshots on a page.")
+    cursor: Cursor | None = Field(None, description="`nextCursor` of the page before.")
+
+
 _Query = TypeVar("_Query", bound=WireModel)
 _Any = TypeVar("_Any")
 

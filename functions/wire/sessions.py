@@ -4,7 +4,15 @@ from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from functions.wire.validation import ModelName, WireModel, id_named, problem, require_unicode
+from functions.wire.validation import (
+    MessageId,
+    ModelName,
+    SnapshotId,
+    WireModel,
+    id_named,
+    problem,
+    require_unicode,
+)
 
 MAX_TITLE_CHARACTERS: Final = 100
 
@@ -56,3 +64,45 @@ class PatchSessionRequest(WireModel):
         if self.title is None and self.model is None:
             raise problem("must change the title or the model")
         return self
+
+
+MAX_INSTRUCTIONS: Final = 4000
+
+
+def _instructions(value: str) -> str:
+    if not value.strip() or len(value) > MAX_INSTRUCTIONS:
+        raise problem(f"must be 1 to {MAX_INSTRUCTIONS} characters")
+    return require_unicode(value)
+
+
+class TruncateRequest(WireModel):
+    """Rewinds the transcript."""
+
+    message_id: MessageId = Field(
+        description="A user message goes with all after it; a model message stays with its tool messages."
+    )
+    last_message_id: MessageId | None = Field(None, description="Refused where this is not the last message.")
+
+
+class RestoreRequest(WireModel):
+    """Takes an earlier state back, whole."""
+
+    snapshot_id: SnapshotId = Field(description="Whose state the session shall continue from.")
+    last_message_id: MessageId | None = Field(None, description="Refused where this is not the last message.")
+
+
+class BranchRequest(WireModel):
+    """Makes a session with a prefix of this one's transcript."""
+
+    message_id: MessageId = Field(description="A user message is left out, a model message is the last one taken.")
+    id: Annotated[str, id_named("id")] | None = Field(
+        None, description="The new session's id, minted when absent. The same call again gives the same branch."
+    )
+
+
+class CompactRequest(WireModel):
+    """Sums the transcript up for the turns to come."""
+
+    instructions: Annotated[str, AfterValidator(_instructions)] | None = Field(
+        None, description="What the summary shall mind in particular."
+    )

@@ -1,4 +1,5 @@
-"""Settled states that were read or written here. They never change, so nothing has to be invalidated."""
+"""States that were read or written here. Settled ones never change; a reader compares the chain, so that the state of a
+row that was still running when it was kept is never taken for the present one."""
 
 from collections import OrderedDict
 
@@ -25,11 +26,9 @@ class StateCache:
     def put(self, tenant: str, ground: Ground) -> None:
         """Keeps a row's state, and drops what was not used for longest."""
         key = (tenant, ground.snapshot_id)
-        if key in self._grounds:
-            self._grounds.move_to_end(key)
-            return
+        former = self._grounds.pop(key, None)  # another one where the row was still running when it was read
+        self._bytes += ground.state.size - (former.state.size if former else 0)
         self._grounds[key] = ground
-        self._bytes += ground.state.size
         while self._bytes > self._max_bytes and self._grounds:
             _, dropped = self._grounds.popitem(last=False)
             self._bytes -= dropped.state.size

@@ -10,6 +10,7 @@ from store.documents.shelf import Shelf
 from store.errors import (
     MessageIdConflictError,
     ModelStaleError,
+    ModelUnavailableError,
     NotResumableError,
     SnapshotNotFoundError,
     StateTooLargeError,
@@ -54,6 +55,7 @@ async def check_claim(shelf: Shelf, scope: Scope, claim: Claim, record: Record, 
     stale = await _stale_row(shelf, scope, record, active)
     if claim.model is not None and claim.model != record.session.model:
         raise ModelStaleError(record.session.model)
+    require_model(record.session.model, claim.models)
     parent = await _parent(shelf, scope, read, resumed)
     if claim.message_id is not None and parent is not None and has_message(parent.state, claim.message_id):
         return await _same_send_settled(shelf, scope, claim, read) or _conflict(claim.message_id)
@@ -69,6 +71,12 @@ async def ready_again(shelf: Shelf, scope: Scope, claim: Claim, read: RecordRead
     assert read.record is not None
     resumed = await _resumed_row(shelf, scope, claim, read.record)
     return Ready(read.record, read.time, await _parent(shelf, scope, read, resumed), None)
+
+
+def require_model(model: str | None, models: frozenset[str] | None) -> None:
+    """ModelUnavailableError where the session's model is not one of those that can be used."""
+    if model is not None and models is not None and model not in models:
+        raise ModelUnavailableError(model)
 
 
 def check_size(shelf: Shelf, parent: Ground | None, claim: Claim) -> None:

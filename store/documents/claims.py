@@ -11,12 +11,13 @@ from store.documents.loading import read_one_record, read_one_row
 from store.documents.requests import RequestPlan, plan_request
 from store.documents.settlements import plan_stale_settlement
 from store.documents.shelf import Shelf, record_path, row_path
-from store.errors import InvalidRequestError, LeaseLostError, SessionNotFoundError
+from store.errors import InvalidRequestError, LeaseLostError, SessionNotFoundError, TranscriptStaleError
 from store.ids import mint_id, require_id, require_message_id, session_id_of_first_message
 from store.layout.fields import FORMAT_VERSION, present
 from store.layout.heads import Footing
 from store.layout.rows import Row, snapshot_fields
 from store.models import Claim, Lease, NewSession, Origin, SameSend, Scope, Snapshot, SnapshotStatus
+from store.rules.history import preview_of
 from store.rules.retention import bucket_of, due_at
 from store.state import EMPTY
 
@@ -51,8 +52,11 @@ def _require_claim(shelf: Shelf, scope: Scope, claim: Claim) -> None:
         require_id(claim.session_id, "sessionId")
     if claim.snapshot_to_resume is not None:
         require_id(claim.snapshot_to_resume, "snapshotId")
-    if (claim.message is None) == (claim.resume is None):
-        raise InvalidRequestError("A turn takes either a message or a resume.")
+    if claim.session.lifetime is not None:
+        raise InvalidRequestError("A turn cannot make a temporary session: it has to be created before.")
+    asked = [part for part in (claim.message, claim.resume) if part is not None]
+    if len(asked) != (0 if claim.origin is Origin.COMPACT else 1):
+        raise InvalidRequestError("A turn takes either a message or a resume, a compaction neither.")
     if claim.message is not None:
         require_message_id(claim.message.key)
 
@@ -92,8 +96,10 @@ async def _open_session(
 
 
 def _require_no_tail(claim: Claim) -> None:
-    if claim.snapshot_to_resume is not None or claim.resume is not None:
+    if claim.snapshot_to_resume is not None or claim.message is None:
         raise InvalidRequestError("A turn that continues another one needs its sessionId.")
+    if claim.check_tail and claim.last_message_id is not None:
+        raise TranscriptStaleError(None)  # the transcript of a session that is yet to be made is empty
 
 
 async def _claim_existing(shelf: Shelf, scope: Scope, claim: Claim, request: RequestPlan) -> Lease | SameSend:
@@ -162,6 +168,7 @@ def record_identity(scope: Scope, session_id: str, new: NewSession) -> dict[str,
         temporary=new.lifetime is not None,
         bucket=bucket_of(session_id),
         messageCount=0,
+        branchedFrom=None if new.branched_from is None else dict(new.branched_from),
     )
 
 
@@ -188,11 +195,12 @@ def _row_fields(
         session_id=session_id,
         snapshot_id=claim.snapshot_id,
         parent_id=parent.snapshot_id if parent else None,
-        origin=Origin.TURN,
+        origin=claim.origin,
         status=SnapshotStatus.PENDING,
         model=ready.record.session.model if ready else claim.session.model,
         created_at=created_at,
         message_id=claim.message.key if claim.message else None,
+        message_text=preview_of(claim.message),
     )
     return (
         snapshot_fields(snapshot, scope.user, claim.attempt)
@@ -216,6 +224,7 @@ def _lease(
     ready: Ready | None,
 ) -> Lease:
     parent = ground.footing.parent
+    head = ready.record.head if ready else None
     return Lease(
         scope=scope,
         session_id=session_id,
@@ -227,7 +236,10 @@ def _lease(
         created_at=created_at,
         version=version,
         ground=ground,
+        origin=claim.origin,
         message_id=claim.message.key if claim.message else None,
+        message_text=preview_of(claim.message),
+        parent_usage=head.snapshot.usage if head else None,
         is_new_session=ready is None,
     )
 

@@ -1,8 +1,5 @@
 """Session records: create, list, rename."""
 
-import base64
-import binascii
-import json
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -12,19 +9,24 @@ from store.database import (
     CommitUnansweredError,
     Condition,
     Create,
-    Document,
     Kind,
     Query,
     Update,
+    Write,
 )
+from store.documents.claim_checks import require_stale
 from store.documents.claims import record_identity
 from store.documents.commits import Retries, expiry_fields, try_commit
 from store.documents.loading import read_one_record, visible_record
+from store.documents.pages import cursor_after, open_cursor
 from store.documents.reading import with_activity
 from store.documents.saves import save_snapshot
+from store.documents.settlements import plan_stale_settlement
 from store.documents.shelf import Shelf, record_path
-from store.errors import InvalidRequestError, SessionNotFoundError
+from store.errors import SessionNotFoundError
 from store.layout import records
+from store.layout.fields import present
+from store.layout.records import LEASE_FIELDS, Record
 from store.models import NewSession, Scope, Session, SessionPage, Snapshot
 from store.rules.retention import due_at
 from store.state import State
@@ -84,44 +86,40 @@ async def list_sessions(shelf: Shelf, scope: Scope, limit: int, cursor: str | No
         scope.tenant,
         (Condition("ownerId", "==", scope.user), Condition("temporary", "==", False)),
         order=(("updatedAt", True),),
-        start_after=None if cursor is None else _open_cursor(cursor),
+        start_after=open_cursor(cursor),
         limit=limit,
         mask=records.METADATA_FIELDS,
     )
     found = await shelf.database.query(query)
     visible = [visible_record(scope, document, found.time) for document in found.documents]
     sessions = tuple(record.session for record in visible if record is not None)
-    return SessionPage(sessions, _cursor(found.documents[-1]) if len(found.documents) == limit else None)
+    return SessionPage(
+        sessions, cursor_after(found.documents[-1], "updatedAt") if len(found.documents) == limit else None
+    )
 
 
-def _cursor(document: Document) -> str:
-    place = [document.fields["updatedAt"].isoformat(), document.path.id]
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
-
-
-def _open_cursor(cursor: str) -> tuple[datetime, str]:
-    try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        time, session_id = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
-        return datetime.fromisoformat(time), str(session_id)
-    except (ValueError, TypeError, binascii.Error) as error:
-        raise InvalidRequestError("The cursor was not made here.") from error
-
-
-async def update_session(shelf: Shelf, scope: Scope, session_id: str, *, title: str) -> Session:
-    """Renames. Blind in all but the session's existence, so that a running turn is no hindrance."""
+async def update_session(
+    shelf: Shelf, scope: Scope, session_id: str, *, title: str | None = None, model: str | None = None
+) -> Session:
+    """Renames, which a running turn does not hinder; changes the model, which it does: TurnBusyError."""
     retries = Retries(shelf)
     while True:
         read = await read_one_record(shelf, scope, session_id, with_copy=False)
         if read.record is None:
             raise SessionNotFoundError(session_id)
-        write = Update(
-            record_path(scope, session_id),
-            {"title": title, "updatedAt": SERVER_TIME},
-            update_time=read.record.update_time,
-        )
-        result = await try_commit(shelf, [write])
+        stale = [] if model is None else await _stale_writes(shelf, scope, read.record)
+        fields = present(title=title, model=model, updatedAt=SERVER_TIME)
+        remove = LEASE_FIELDS if stale else ()
+        write = Update(read.record.document.path, fields, remove=remove, update_time=read.record.update_time)
+        result = await try_commit(shelf, [write, *stale])
         if isinstance(result, Committed):
             session = await with_activity(shelf, scope, read)
-            return replace(session, title=title, updated_at=result.server_time)
+            changed = present(title=title, model=model, updated_at=result.server_time)
+            return replace(session, **changed)
         await retries.wait(result)
+
+
+async def _stale_writes(shelf: Shelf, scope: Scope, record: Record) -> list[Write]:
+    active_id = record.session.active_snapshot_id
+    stale = await require_stale(shelf, scope, active_id) if active_id else None
+    return [] if stale is None else plan_stale_settlement(scope, stale, shelf.mint())

@@ -24,7 +24,17 @@ from store.rules.history import last_message_id
 from store.rules.retention import due_at
 from store.rules.saves import is_heartbeat, is_newer
 
-_OPTIONAL = ("parentId", "finishReason", "error", "usage", "model", "heartbeatAt", "messageId", "lastMessageId")
+_OPTIONAL = (
+    "parentId",
+    "finishReason",
+    "error",
+    "usage",
+    "model",
+    "heartbeatAt",
+    "messageId",
+    "messageText",
+    "lastMessageId",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +104,8 @@ class SaveInput:
 
 async def plan_save(given: SaveInput) -> SavePlan:
     """All writes of one commit; TurnBusyError where the save would need a lease that a live turn holds."""
-    given = replace(given, saved=_with_times(given))
-    saved, row = given.saved, given.row
+    saved = replace(_with_times(given), last_message_id=last_message_id(given.saved.state))
+    given, row = replace(given, saved=saved), given.row
     if row is not None and not given.changes_state and is_heartbeat(row.snapshot, replace(saved, state=None)):
         beat = {"heartbeatAt": saved.heartbeat_at, "savedBy": given.token}
         return SavePlan(saved, [Update(row.document.path, beat, update_time=row.update_time)])
@@ -152,8 +162,6 @@ def _plan_state(given: SaveInput) -> tuple[HeadPlan | None, StoragePlan | None]:
 
 def _row_writes(given: SaveInput, storage: StoragePlan | None) -> list[Write]:
     saved, row = given.saved, given.row
-    if saved.state is not None:
-        saved = replace(saved, last_message_id=last_message_id(saved.state))
     attempt = row.attempt if row else given.token
     fields = snapshot_fields(saved, given.scope.user, attempt) | {"savedBy": given.token}
     fields |= state_fields(storage) if storage else {}
@@ -163,18 +171,24 @@ def _row_writes(given: SaveInput, storage: StoragePlan | None) -> list[Write]:
     if row is None:
         return [Create(path, fields | expiry_fields(given.expires_at))]
     fields |= present(abortRunner=row.runner if saved.status is SnapshotStatus.ABORTING else None)
-    cleared = (*_OPTIONAL, *(CHAIN_FIELDS if storage else ()), *(REQUEST_FIELDS if saved.status.is_terminal else ()))
+    loses_chain = storage is not None or saved.state is None
+    cleared = (
+        *_OPTIONAL,
+        *(CHAIN_FIELDS if loses_chain else ()),
+        *(REQUEST_FIELDS if saved.status.is_terminal else ()),
+    )
     remove = tuple(name for name in cleared if name not in fields)
     return [Update(path, fields, remove=remove, update_time=row.update_time), *_obsolete_shards(given, storage)]
 
 
 def _obsolete_shards(given: SaveInput, storage: StoragePlan | None) -> list[Write]:
-    """Deletes the shards of a state that is replaced, and of a request that is done with."""
+    """Deletes the shards of a state that is replaced or dropped, and of a request that is done with."""
     row = given.row
     if row is None:
         return []
     ids = list(row.request_shards) if given.saved.status.is_terminal else []
-    if storage is not None and row.chain is not None and row.chain.is_checkpoint:
+    loses_chain = storage is not None or given.saved.state is None
+    if loses_chain and row.chain is not None and row.chain.is_checkpoint:
         ids += row.chain.shards
     return [Delete(shard_path(given.scope.tenant, shard_id)) for shard_id in ids]
 

@@ -20,7 +20,7 @@ from store.errors import InvalidRequestError, SessionNotFoundError, SnapshotNotF
 from store.layout.chain import Ground
 from store.layout.rows import Row
 from store.models import Change, NewSession, Scope, Snapshot
-from store.rules.saves import require_saved
+from store.rules.saves import is_heartbeat, require_saved
 
 UNNAMED = NewSession(agent="")
 
@@ -57,6 +57,8 @@ async def save_snapshot(
         if given is None:
             return None
         saved = require_saved(existing, given, call.snapshot_id)
+        if existing is not None and existing.status.is_terminal and is_heartbeat(existing, saved):
+            return existing  # nobody is left to be alive
         plan = await _plan(shelf, call, read, existing, saved)
         if plan is None:
             return None
@@ -127,7 +129,8 @@ async def _read_record(shelf: Shelf, call: SaveCall, session_id: str) -> RecordR
 
 
 async def _parent(shelf: Shelf, scope: Scope, saved: Snapshot, read: RecordRead) -> Ground | None:
-    """The state to store against: the parent's; None where it is missing or has none, which makes a checkpoint."""
+    """The state to store against: the parent's; None, which makes a checkpoint, where the parent is missing, has none, or
+    still runs: its state may be another one tomorrow."""
     if saved.parent_id is None or saved.parent_id == saved.snapshot_id:
         return None
     head = read.record.head if read.record else None
@@ -137,6 +140,8 @@ async def _parent(shelf: Shelf, scope: Scope, saved: Snapshot, read: RecordRead)
     if parent.row is None:
         return None
     _require_same_session(parent.row, saved)
+    if not parent.row.snapshot.status.is_terminal:
+        return None
     return await load_row_state(shelf, scope, parent.row, parent.time)
 
 

@@ -20,10 +20,12 @@ from store.layout.fields import present
 from store.layout.heads import HeadPlan, plan_head
 from store.layout.records import LEASE_FIELDS, head_field
 from store.layout.rows import Row, error_field, state_fields
-from store.models import Lease, Origin, Outcome, Snapshot, SnapshotStatus
+from store.models import Lease, Outcome, Snapshot, SnapshotStatus
 from store.rules.history import last_message_id, messages_of
 from store.rules.retention import due_at
 from store.rules.settle import as_aborted, require_outcome
+
+_RUNNING_FIELDS = (*REQUEST_FIELDS, "heartbeatAt")  # the last beat of a turn that its owner ended tells nothing
 
 
 async def settle_turn(shelf: Shelf, lease: Lease, outcome: Outcome) -> Snapshot:
@@ -97,7 +99,7 @@ def _settle_writes(lease: Lease, outcome: Outcome, plan: HeadPlan | None) -> lis
     if plan is not None:
         row |= state_fields(plan.storage)
     writes: list[Write] = [
-        Update(row_path(lease.scope, lease.snapshot_id), row, remove=REQUEST_FIELDS, update_time=lease.version),
+        Update(row_path(lease.scope, lease.snapshot_id), row, remove=_RUNNING_FIELDS, update_time=lease.version),
         _record_write(lease, outcome, plan),
     ]
     return [*writes, *(Delete(shard_path(lease.scope.tenant, shard_id)) for shard_id in ground.request_shards)]
@@ -146,7 +148,7 @@ def _snapshot(lease: Lease, outcome: Outcome, updated_at: datetime | None) -> Sn
         session_id=lease.session_id,
         snapshot_id=lease.snapshot_id,
         parent_id=lease.parent_id,
-        origin=Origin.TURN,
+        origin=lease.origin,
         status=outcome.status,
         state=outcome.state,
         finish_reason=outcome.finish_reason,
@@ -156,5 +158,6 @@ def _snapshot(lease: Lease, outcome: Outcome, updated_at: datetime | None) -> Sn
         created_at=lease.created_at,
         updated_at=updated_at,
         message_id=lease.message_id,
+        message_text=lease.message_text,
         last_message_id=last_message_id(outcome.state),
     )

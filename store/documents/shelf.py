@@ -39,7 +39,8 @@ class Options:
         _require_range("commit_size", self.commit_size, 65_536, 10_000_000)
         _require_range("max_state_size", self.max_state_size, 1, 2**40)
         _require_range("cache_size", self.cache_size, 0, 2**40)
-        if isinstance(self.lease_staleness, bool) or not 0 < self.lease_staleness <= 86_400:
+        staleness: object = self.lease_staleness
+        if not isinstance(staleness, int | float) or isinstance(staleness, bool) or not 0 < staleness <= 86_400:
             raise InvalidRequestError("lease_staleness must be a number of seconds, over 0 and up to 86,400.")
 
     @property

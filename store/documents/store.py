@@ -3,7 +3,20 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from store.documents import aborts, claims, directory, heartbeats, reading, saves, settles, watching
+from store.documents import (
+    aborts,
+    branches,
+    claims,
+    deletions,
+    directory,
+    heartbeats,
+    reading,
+    rewinds,
+    saves,
+    settles,
+    tree,
+    watching,
+)
 from store.documents.shelf import Shelf
 from store.models import (
     Abort,
@@ -18,6 +31,7 @@ from store.models import (
     Session,
     SessionPage,
     Snapshot,
+    SnapshotPage,
     SnapshotStatus,
     Transcript,
 )
@@ -80,8 +94,31 @@ class DocumentStore:
     async def list_sessions(self, scope: Scope, limit: int, cursor: str | None = None) -> SessionPage:
         return await directory.list_sessions(self._shelf, scope, limit, cursor)
 
-    async def update_session(self, scope: Scope, session_id: str, *, title: str) -> Session:
-        return await directory.update_session(self._shelf, scope, session_id, title=title)
+    async def update_session(
+        self, scope: Scope, session_id: str, *, title: str | None = None, model: str | None = None
+    ) -> Session:
+        return await directory.update_session(self._shelf, scope, session_id, title=title, model=model)
+
+    async def truncate(
+        self, scope: Scope, session_id: str, message_id: str, expected_tail: str | None = None
+    ) -> Session:
+        return await rewinds.truncate(self._shelf, scope, session_id, message_id, expected_tail)
+
+    async def restore(
+        self, scope: Scope, session_id: str, snapshot_id: str, expected_tail: str | None = None
+    ) -> Session:
+        return await rewinds.restore(self._shelf, scope, session_id, snapshot_id, expected_tail)
+
+    async def branch(self, scope: Scope, source_id: str, message_id: str, session_id: str | None = None) -> Session:
+        return await branches.branch(self._shelf, scope, source_id, message_id, session_id)
+
+    async def delete_session(self, scope: Scope, session_id: str) -> None:
+        await deletions.delete_session(self._shelf, scope, session_id)
+
+    async def list_snapshots(
+        self, scope: Scope, session_id: str, limit: int, cursor: str | None = None
+    ) -> SnapshotPage:
+        return await tree.list_snapshots(self._shelf, scope, session_id, limit, cursor)
 
     async def get_transcript(self, scope: Scope, session_id: str) -> Transcript | None:
         return await reading.get_transcript(self._shelf, scope, session_id)

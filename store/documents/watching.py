@@ -8,7 +8,7 @@ from datetime import datetime
 from store.database import Document
 from store.documents.loading import read_one_row, visible_row
 from store.documents.shelf import Shelf, row_path
-from store.errors import UnavailableError
+from store.errors import StoreError, UnavailableError
 from store.layout.rows import Row
 from store.models import Scope, SnapshotStatus
 from store.rules.lease import seconds_to_expiry, status_at
@@ -35,11 +35,19 @@ class _Mailbox:
 
     def __init__(self) -> None:
         self._document: Document | None = None
+        self.is_ended = False
         self._arrived = asyncio.Event()
 
     async def fill(self, deliveries: AsyncIterator[list[Document | None]]) -> None:
-        async for documents in deliveries:
-            self._document = documents[-1] if documents else None
+        """Until the deliveries end, as they do when the store is closed. Where they fail the reader looks by itself."""
+        try:
+            async for documents in deliveries:
+                self._document = documents[-1] if documents else None
+                self._arrived.set()
+            self.is_ended = True
+        except StoreError:
+            self._document = None
+        finally:
             self._arrived.set()
 
     async def take(self, patience: float) -> Document | None:
@@ -68,6 +76,8 @@ async def _statuses(shelf: Shelf, scope: Scope, snapshot_id: str, mailbox: _Mail
                 yield status
             if status.is_terminal:
                 return
+        if mailbox.is_ended:
+            return
         delivered = await mailbox.take(patience)
 
 

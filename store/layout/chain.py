@@ -90,7 +90,7 @@ def _plan_checkpoint(shape: Shape, snapshot_id: str, token: str, state: State) -
 
 
 def cut_runs(parts: Iterator[bytes], run_size: int, shard_size: int) -> Iterator[bytes]:
-    """The parts joined into runs of up to `run_size` bytes; a part over it stands alone, cut where over `shard_size`."""
+    """The parts joined into runs of up to `run_size` bytes; a larger part stands alone, cut where over `shard_size`."""
     run = bytearray()
     for part in parts:
         if run and len(run) + len(part) > run_size:

@@ -151,6 +151,8 @@ class _Draft:
 
     def apply(self, operation: Operation) -> None:
         path = operation["path"]
+        if path and not path.startswith("/"):
+            raise PatchError(f"{path!r} is not a pointer")
         name, _, rest = path[1:].partition("/")
         name = name.replace("~1", "/").replace("~0", "~")
         if path == "":

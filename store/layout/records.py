@@ -127,6 +127,7 @@ def _read_head(reader: FieldReader) -> Head | None:
         updated_at=reader.get("headUpdatedAt", datetime),
         heartbeat_at=head.time("heartbeatAt"),
         message_id=head.find("messageId", str),
+        message_text=head.find("messageText", str),
         last_message_id=reader.find("lastMessageId", str),
     )
     return Head(snapshot, chain)
@@ -145,6 +146,7 @@ def head_field(snapshot: Snapshot, chain: Chain) -> dict[str, Any]:
         createdAt=snapshot.created_at,
         heartbeatAt=snapshot.heartbeat_at,
         messageId=snapshot.message_id,
+        messageText=snapshot.message_text,
     )
 
 

@@ -22,7 +22,7 @@ METADATA_FIELDS = (
     "formatVersion", "snapshotId", "sessionId", "parentId", "origin", "status", "finishReason", "error", "usage",
     "createdAt", "updatedAt", "heartbeatAt", "kind", "checkpointId", "checkpointShardCount", "checkpointBytes",
     "shards", "segmentPath", "patchDigest", "stateDigest", "attempt", "settledBy", "savedBy", "runner", "abortRunner",
-    "queuedUntil", "messageId", "messageDigest", "retryOf", "model", "ownerId", "lastMessageId", "eventCount",
+    "queuedUntil", "messageId", "messageText", "messageDigest", "retryOf", "model", "ownerId", "lastMessageId", "eventCount",
     "requestShards", "expiresAt", "firesessionExpireAt",
 )  # fmt: skip
 """Everything but the payloads: the mask of a metadata read."""
@@ -107,6 +107,7 @@ def _read_snapshot(reader: FieldReader) -> Snapshot:
         updated_at=reader.get("updatedAt", datetime),
         heartbeat_at=reader.time("heartbeatAt"),
         message_id=reader.find("messageId", str),
+        message_text=reader.find("messageText", str),
         last_message_id=reader.find("lastMessageId", str),
     )
 
@@ -171,6 +172,7 @@ def snapshot_fields(snapshot: Snapshot, owner_id: str, attempt: str) -> dict[str
         updatedAt=snapshot.updated_at or SERVER_TIME,
         heartbeatAt=snapshot.heartbeat_at,
         messageId=snapshot.message_id,
+        messageText=snapshot.message_text,
         lastMessageId=snapshot.last_message_id,
         ownerId=owner_id,
         attempt=attempt,

@@ -63,3 +63,19 @@ def interrupted_responses(requests: Sequence[Json]) -> list[Json]:
         }
         for request in requests
     ]
+
+
+_PREVIEW_CHARACTERS = 100
+
+
+def preview_of(message: Raw | None) -> str | None:
+    """The beginning of a message's text; None where it has none."""
+    text = "" if message is None else text_of(message.value())
+    return " ".join(text[: 4 * _PREVIEW_CHARACTERS].split())[:_PREVIEW_CHARACTERS] or None
+
+
+def text_of(message: Json) -> str:
+    """The text parts of a message, joined by spaces."""
+    content = message.get("content") if isinstance(message, dict) else None
+    parts = content if isinstance(content, list) else []
+    return " ".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))

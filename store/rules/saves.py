@@ -27,6 +27,7 @@ def require_saved(existing: Snapshot | None, given: Snapshot, snapshot_id: str) 
         require_id(given.parent_id, "parentId")
     if given.status is SnapshotStatus.EXPIRED:
         raise InvalidRequestError("A snapshot's status cannot be stored as expired: that is computed on read.")
+    _require_zones(given)
     if existing is None:
         return replace(given, snapshot_id=snapshot_id)
     _require_same_identity(existing, given)
@@ -35,6 +36,13 @@ def require_saved(existing: Snapshot | None, given: Snapshot, snapshot_id: str) 
     if existing.status.is_terminal and existing.state != given.state:
         raise SnapshotSettledError("The state of a settled snapshot cannot be changed.")
     return replace(given, snapshot_id=snapshot_id, created_at=existing.created_at, origin=existing.origin)
+
+
+def _require_zones(given: Snapshot) -> None:
+    times = {"created_at": given.created_at, "updated_at": given.updated_at, "heartbeat_at": given.heartbeat_at}
+    for name, time in times.items():
+        if time is not None and time.utcoffset() is None:
+            raise InvalidRequestError(f"{name} needs a time zone.")
 
 
 def _require_same_identity(existing: Snapshot, given: Snapshot) -> None:

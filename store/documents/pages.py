@@ -1,0 +1,30 @@
+"""Cursors: where a page of a query ended, as an opaque text."""
+
+import base64
+import binascii
+import json
+from datetime import datetime
+
+from store.database import Document
+from store.errors import InvalidRequestError
+
+
+def cursor_after(document: Document, field: str) -> str:
+    """The place behind `document` in an order by the time in `field`, and by id."""
+    place = [document.fields[field].isoformat(), document.path.id]
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+
+
+def open_cursor(cursor: str | None) -> tuple[datetime, str] | None:
+    """The values to start after; None for the first page. InvalidRequestError for what was not made here."""
+    if cursor is None:
+        return None
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        time, document_id = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
+        moment = datetime.fromisoformat(time)
+    except (ValueError, TypeError, binascii.Error) as error:
+        raise InvalidRequestError("The cursor was not made here.") from error
+    if moment.tzinfo is None or not isinstance(document_id, str):
+        raise InvalidRequestError("The cursor was not made here.")
+    return moment, document_id

@@ -1,0 +1,220 @@
+"""Clients that send messages, as browsers and instances do together: every way to send, resend, give up and go on."""
+
+import random
+from dataclasses import dataclass, replace
+
+from store.errors import NotFoundError, StoreError, UnavailableError
+from store.models import Beat, Claim, Lease, NewSession, Outcome, SameSend, SnapshotStatus
+from store.rules.history import messages_of
+from store.state import Raw, State
+from tests.properties.ledger import Attempt
+from tests.properties.oracle import require
+from tests.properties.scheduler import Killed
+from tests.properties.world import SCOPE, Instance, World
+
+LARGE = 150_000  # characters that do not compress: more than one commit holds, with the smallest commit size
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a message goes, as its client knows the conversation."""
+
+    session_id: str | None
+    last_message_id: str | None = None
+    resumed: str | None = None
+
+
+async def send_some(world: World, messages: list[str]) -> None:
+    """Sends one message after the other, each until its client is satisfied or gives up."""
+    for message_id in messages:
+        for _ in range(1 + world.choices.pick((5, 3, 1))):
+            try:
+                if await _send(world, world.any_instance(), message_id):
+                    break
+            except Killed:
+                continue  # the connection is gone, and what became of the message is not known
+
+
+async def _send(world: World, instance: Instance, message_id: str) -> bool:
+    """One request; whether its client needs to send no more."""
+    try:
+        target = await _target(world, instance)
+    except (UnavailableError, NotFoundError):
+        return False
+    claim = _claim(world, instance, message_id, target)
+    attempt = Attempt(claim.snapshot_id, claim.attempt, target.resumed is not None)
+    world.oracle.ledger.attempts[claim.snapshot_id] = attempt
+    answer = await _claimed(world, instance, claim, attempt)
+    if isinstance(answer, SameSend):
+        world.oracle.denied(attempt, "same send")
+        world.oracle.same_send(message_id, answer)
+        return not answer.is_running
+    return answer is not None and await Turn(world, instance, claim, attempt, answer).run()
+
+
+async def send_plainly(world: World, session_id: str) -> None:
+    """One more message, by a client that does everything right, in fair weather."""
+    instance = world.instances[0]
+    transcript = await instance.store.get_transcript(SCOPE, session_id)
+    assert transcript is not None
+    claim = _claim(world, instance, f"m-{world.mint()}", Target(session_id, transcript.session.last_message_id))
+    attempt = Attempt(claim.snapshot_id, claim.attempt)
+    world.oracle.ledger.attempts[claim.snapshot_id] = attempt
+    lease = await instance.store.claim_turn(SCOPE, claim)
+    assert isinstance(lease, Lease)
+    await Turn(world, instance, claim, attempt, lease).complete()
+
+
+async def _target(world: World, instance: Instance) -> Target:
+    """The session that the client has in view, and its tail: read now, or out of date."""
+    sessions = list(world.oracle.ledger.sessions.values())
+    if not sessions:
+        return Target(None)
+    session = sessions[world.choices.pick([1] * len(sessions))]
+    rows = world.oracle.ledger.resumable(session.id)
+    if rows and world.choices.chance(0.15):
+        resumed = rows[world.choices.pick([1] * len(rows))]
+        return Target(session.id, world.oracle.ledger.rows[resumed].last_message_id, resumed)
+    if world.choices.chance(0.25):
+        return Target(session.id, session.last_message_id)
+    transcript = await instance.store.get_transcript(SCOPE, session.id)
+    return Target(session.id, transcript.session.last_message_id if transcript else None)
+
+
+def _claim(world: World, instance: Instance, message_id: str, target: Target) -> Claim:
+    snapshot_id, attempt = f"row-{world.mint()}", world.mint()
+    is_named = target.session_id is None or not world.choices.chance(0.3)
+    if not is_named:
+        message_id = f"{snapshot_id}-u"
+    content = [{"text": f"This is {message_id}."}]
+    return Claim(
+        snapshot_id=snapshot_id,
+        attempt=attempt,
+        session=NewSession(agent="echo"),
+        session_id=target.session_id,
+        message=Raw.of({"id": message_id, "role": "user", "content": content}),
+        last_message_id=target.last_message_id,
+        snapshot_to_resume=target.resumed,
+        runner=None if world.choices.chance(0.1) else instance.name,
+        message_is_named=is_named,
+    )
+
+
+async def _claimed(world: World, instance: Instance, claim: Claim, attempt: Attempt) -> Lease | SameSend | None:
+    """The answer to a claim, which is repeated as it is where it is not known what became of it."""
+    for _ in range(2):
+        try:
+            answer = await instance.store.claim_turn(SCOPE, claim)
+        except UnavailableError:
+            if world.choices.chance(0.5):
+                continue
+            return None
+        except StoreError as refusal:
+            world.oracle.denied(attempt, refusal.code)
+            return None
+        if isinstance(answer, Lease):
+            world.oracle.leased(attempt, answer)
+        return answer
+    return None
+
+
+class Turn:
+    """One turn of one instance, from its lease to what its client is told."""
+
+    def __init__(self, world: World, instance: Instance, claim: Claim, attempt: Attempt, lease: Lease) -> None:
+        self._world = world
+        self._instance = instance
+        self._claim = claim
+        self._attempt = attempt
+        self._lease = lease
+        self._choices = world.choices
+
+    async def run(self) -> bool:
+        """Whether the client needs to send no more."""
+        if self._choices.chance(0.4):
+            await self._in_batch()
+        beat = await self._work()
+        if beat is Beat.LOST and self._choices.chance(0.5):
+            return False
+        return await self._settle(self._outcome(beat))
+
+    async def complete(self) -> None:
+        """Ends the turn as turns should end."""
+        state = self._meant("completed", self._state(""))
+        outcome = Outcome(SnapshotStatus.COMPLETED, "stop", state)
+        self._world.oracle.acknowledged(self._attempt, await self._instance.store.settle_turn(self._lease, outcome))
+
+    async def _in_batch(self) -> None:
+        """Leaves the beats to the instance for a while; leaves the batch before anything else is written."""
+        beating, key = self._instance.beating, self._claim.snapshot_id
+        beating[key] = (self._lease, self._attempt)
+        try:
+            for _ in range(1 + self._choices.pick((2, 1))):
+                await self._world.scheduler.pause("works", instance=self._instance)
+        finally:
+            del beating[key]
+        await self._world.scheduler.pause(
+            "leaves the batch", instance=self._instance, may_go=lambda: self._instance.beats_under_way == 0
+        )
+
+    async def _work(self) -> Beat:
+        beat = Beat.ALIVE
+        for _ in range(self._choices.pick((3, 3, 2))):
+            try:
+                [beat] = await self._instance.store.heartbeat([self._lease])
+            except UnavailableError:
+                continue
+            self._world.oracle.beaten(self._attempt, beat)
+            if beat is not Beat.ALIVE:
+                break
+        return beat
+
+    def _outcome(self, beat: Beat) -> Outcome:
+        completed, aborted = self._state(""), self._state(" (interrupted)")
+        interrupted = Outcome(SnapshotStatus.ABORTED, "aborted", self._meant("aborted", aborted))
+        if beat is Beat.ABORTING:
+            return interrupted
+        kind = self._choices.pick((14, 2, 2, 2))
+        if kind == 1:
+            return Outcome(SnapshotStatus.FAILED, "failed", error={"status": "INTERNAL", "message": "It broke."})
+        if kind == 2:
+            return interrupted
+        done = Outcome(SnapshotStatus.COMPLETED, "stop", self._meant("completed", completed), usage={"inputTokens": 3})
+        if kind == 3:  # what was produced is kept as it is when an abort comes
+            self._meant("aborted", completed)
+            return done
+        return replace(done, interrupted=lambda: interrupted)
+
+    def _meant(self, status: str, state: State) -> State:
+        self._attempt.may_publish(status, state, *self._ids)
+        return state
+
+    @property
+    def _ids(self) -> tuple[str, str]:
+        """The ids of the messages that the turn adds."""
+        assert self._claim.message is not None
+        return str(self._claim.message.key), f"{self._claim.snapshot_id}-m"
+
+    def _state(self, remark: str) -> State:
+        text = f"The answer{remark}."
+        if self._choices.chance(0.01):
+            text += random.Random(self._claim.snapshot_id).randbytes(LARGE // 2).hex()
+        assert self._claim.message is not None
+        answer = Raw.of({"id": self._ids[1], "role": "model", "content": [{"text": text}]})
+        before = self._lease.state
+        state = before.with_messages([*messages_of(before), self._claim.message, answer])
+        return state.with_member("custom", Raw.of({"turn": self._claim.snapshot_id}))
+
+    async def _settle(self, outcome: Outcome) -> bool:
+        for _ in range(1 + self._choices.pick((1, 2))):
+            try:
+                snapshot = await self._instance.store.settle_turn(self._lease, outcome)
+            except UnavailableError:
+                continue  # not known; the engine may try again with the same lease
+            except StoreError as refusal:
+                self._world.oracle.denied(self._attempt, refusal.code)
+                return False
+            require(snapshot.parent_id == self._lease.parent_id, f"{snapshot} has another parent than its lease")
+            self._world.oracle.acknowledged(self._attempt, snapshot)
+            return snapshot.state is not None
+        return False
