@@ -1,6 +1,7 @@
 """Routing and the error table: from a request to a handler, from an error to an answer."""
 
 import logging
+from enum import Enum, auto
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -16,7 +17,7 @@ from functions.errors import (
     status_of,
 )
 from functions.handlers.abort import abort
-from functions.handlers.chat import chat
+from functions.handlers.chat import chat, reattach
 from functions.handlers.context import Context, Handler
 from functions.handlers.sessions import create_session, get_session, list_messages, list_sessions
 from functions.handlers.snapshot import snapshot
@@ -30,12 +31,23 @@ from functions.handlers.transcripts import (
     truncate_session,
     update_session,
 )
+from functions.handlers.turn import turn
+from functions.identity import Caller
 from functions.replies import JsonReply
+from functions.security import harden
 from functions.settings import Settings
-from functions.wiring import application
+from functions.wiring import Application, application
 from store.errors import InvalidRequestError, StoreError
 
 _LOG = logging.getLogger("firesession.app")
+
+
+class Access(Enum):
+    """Who is let in to a route. Whose session it is comes later, and is the store's to decide."""
+
+    CALLER = auto()
+    SCHEDULER = auto()
+    ANYBODY = auto()
 
 
 class Route(NamedTuple):
@@ -45,10 +57,13 @@ class Route(NamedTuple):
     method: str
     path: str
     handler: Handler
+    access: Access = Access.CALLER  # so that a route which forgets to say it is closed
 
 
 ROUTES: Final = (
     Route("chat", "POST", "/chat", chat),
+    Route("chat", "GET", "/chat/{snapshotId}", reattach),
+    Route("turn", "POST", "/turn", turn),
     Route("abort", "POST", "/abort", abort),
     Route("snapshot", "GET", "/snapshot", snapshot),
     Route("sessions", "POST", "/sessions", create_session),
@@ -62,11 +77,11 @@ ROUTES: Final = (
     Route("sessions", "POST", "/sessions/{sessionId}/restore", restore_session),
     Route("sessions", "POST", "/sessions/{sessionId}/branch", branch_session),
     Route("sessions", "POST", "/sessions/{sessionId}/compact", compact_session),
-    Route("", "GET", "/health", health),
-    Route("", "GET", "/ready", ready),
-    Route("", "GET", "/healthz", health),
-    Route("", "GET", "/readyz", ready),
-    Route("", "GET", "/openapi.json", openapi),
+    Route("", "GET", "/health", health, Access.ANYBODY),
+    Route("", "GET", "/ready", ready, Access.ANYBODY),
+    Route("", "GET", "/healthz", health, Access.ANYBODY),
+    Route("", "GET", "/readyz", ready, Access.ANYBODY),
+    Route("", "GET", "/openapi.json", openapi, Access.ANYBODY),
 )
 """Routes without a function of their own belong to every one."""
 
@@ -76,16 +91,27 @@ async def serve(request: Request, settings: Settings, function: str | None = Non
     headers = cors_headers(settings.cors_origins, request.headers.get("origin"))
     if is_preflight(request.method, request.headers):
         preflight = preflight_headers(settings.cors_origins, request.headers.get("origin"))
-        return Response(status_code=204, headers=preflight)
+        return harden(Response(status_code=204, headers=preflight))
     try:
         route, values = find_route(request, function)
-        response = await route.handler(Context(application(settings), request, values))
+        parts = application(settings)
+        caller = await admit(parts, route.access, request)  # before the body is read: strangers get no parser to work
+        response = await route.handler(Context(parts, request, values, caller))
     except ClientDisconnect:
         response = Response(status_code=499)  # the client left while its body was being read
     except Exception as error:
         response = _failure(request, error)
     response.headers.update(headers)
-    return response
+    return harden(response)
+
+
+async def admit(parts: Application, access: Access, request: Request) -> Caller | None:
+    """Who sent the request, where its route wants to know. UnauthenticatedError, PermissionDeniedError."""
+    if access is Access.CALLER:
+        return await parts.authentication.caller(request.headers)
+    if access is Access.SCHEDULER:
+        await parts.authentication.require_scheduler(request.headers)
+    return None
 
 
 def find_route(request: Request, function: str | None) -> tuple[Route, dict[str, str]]:

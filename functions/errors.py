@@ -1,6 +1,8 @@
 """From an error to an HTTP answer: status, body, headers. Also the errors that only HTTP has.
 
     StoreError                         (store.errors)
+    ├── UnauthenticatedError           unauthenticated           401
+    ├── PermissionDeniedError          permission_denied         403
     ├── MethodNotAllowedError          method_not_allowed        405
     ├── PayloadTooLargeError           payload_too_large         413
     ├── UnsupportedMediaTypeError      unsupported_media_type    415
@@ -39,6 +41,18 @@ class RouteNotFoundError(NotFoundError):
         super().__init__("There is nothing at this path.")
 
 
+class UnauthenticatedError(StoreError):
+    """Nobody knows who is calling: no token, or one that proves nothing."""
+
+    code = "unauthenticated"
+
+
+class PermissionDeniedError(StoreError):
+    """The caller is known and may not do this. Never said of a session or snapshot: another's is "not found"."""
+
+    code = "permission_denied"
+
+
 class MethodNotAllowedError(StoreError):
     """The path exists, for other methods."""
 
@@ -75,6 +89,8 @@ class RateLimitedError(StoreError):
 
 STATUS: Final[dict[type[Exception], int]] = {
     InvalidRequestError: 400,
+    UnauthenticatedError: 401,
+    PermissionDeniedError: 403,
     NotFoundError: 404,
     MethodNotAllowedError: 405,
     ConflictError: 409,
@@ -123,10 +139,13 @@ def error_body(error: Exception) -> dict[str, Any]:
 
 
 def error_headers(error: Exception) -> dict[str, str]:
-    """`Retry-After` in seconds where the error says when to come back, `Allow` where the method was wrong."""
+    """`Retry-After` in seconds where the error says when to come back, `Allow` where the method was wrong, and
+    `WWW-Authenticate` where a token is needed."""
     headers: dict[str, str] = {}
     if isinstance(error, StoreError) and "retryAfterSeconds" in error.details:
         headers["Retry-After"] = str(error.details["retryAfterSeconds"])
     if isinstance(error, MethodNotAllowedError):
         headers["Allow"] = ", ".join(error.allowed)
+    if isinstance(error, UnauthenticatedError):
+        headers["WWW-Authenticate"] = "Bearer"
     return headers

@@ -68,3 +68,9 @@ async def snapshot(request: Request) -> Response:
 async def sessions(request: Request) -> Response:
     """Everything under /sessions."""
     return await serve(request, _SETTINGS, "sessions")
+
+
+@functions_framework.aio.http
+async def turn(request: Request) -> Response:
+    """POST /turn."""
+    return await serve(request, _SETTINGS, "turn")

@@ -21,19 +21,24 @@ DisconnectPolicy: TypeAlias = Literal["continue", "cancel"]
 SegmentKeeper: TypeAlias = Literal["off", "memory", "firestore"]
 LegacyOwner: TypeAlias = Literal["off", "tenant"]
 LogFormat: TypeAlias = Literal["text", "json"]
+AuthKind: TypeAlias = Literal["none", "firebase"]
 
 STORES: Final[tuple[StoreKind, ...]] = ("memory", "file", "firestore")
 DISCONNECT_POLICIES: Final[tuple[DisconnectPolicy, ...]] = ("continue", "cancel")
 SEGMENT_KEEPERS: Final[tuple[SegmentKeeper, ...]] = ("off", "memory", "firestore")
 LEGACY_OWNERS: Final[tuple[LegacyOwner, ...]] = ("off", "tenant")
 LOG_FORMATS: Final[tuple[LogFormat, ...]] = ("text", "json")
-AUTHENTICATIONS: Final = ("none",)
+AUTHENTICATIONS: Final[tuple[AuthKind, ...]] = ("none", "firebase")
+
+FIREBASE_KEYS_URL: Final = "https://www.googleapis.com/service_accounts/v1/jwk/securetoken@system.gserviceaccount.com"
+OIDC_KEYS_URL: Final = "https://www.googleapis.com/oauth2/v3/certs"
 
 MEBIBYTE: Final = 1024 * 1024
 BEATS_UNTIL_STALE: Final = 3  # two lost heartbeats in a row must not cost a live turn its lease
 LONGEST_WAIT: Final = 55.0  # under the 60 seconds after which proxies cut a silent request
 
 _ORIGIN = re.compile(r"https?://[^/?#\s@*]+")
+_KEYS_URL = re.compile(r"https?://[^/?#\s@]+(/[^\s#]*)?")
 _HOST_AND_PORT = re.compile(r"[^/\s]+:[0-9]{1,5}")
 
 
@@ -70,9 +75,11 @@ class Settings:
     wait_max: float
     stream_segments: SegmentKeeper
     stream_ttl: float
-    auth: str
+    auth: AuthKind
     tenant_claim: str | None
     admin_claim: str
+    firebase_keys_url: str
+    oidc_keys_url: str
     cors_origins: tuple[str, ...]
     legacy_owner: LegacyOwner
     scheduler_account: str | None
@@ -133,6 +140,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         auth=env.choice("AUTH", AUTHENTICATIONS, "none"),
         tenant_claim=env.text("TENANT_CLAIM"),
         admin_claim=env.text("ADMIN_CLAIM") or "admin",
+        firebase_keys_url=env.text("FIREBASE_KEYS_URL") or FIREBASE_KEYS_URL,
+        oidc_keys_url=env.text("OIDC_KEYS_URL") or OIDC_KEYS_URL,
         cors_origins=_origins(env.text("CORS_ORIGINS")),
         legacy_owner=env.choice("LEGACY_OWNER", LEGACY_OWNERS, "off"),
         scheduler_account=env.text("SCHEDULER_ACCOUNT"),
@@ -153,6 +162,7 @@ def require_consistent(settings: Settings) -> None:
     _require_lease(settings)
     _require_store(settings)
     _require_access(settings)
+    _require_tokens(settings)
     if settings.agent == "replay" and settings.replay_file is None:
         raise SettingsError("REPLAY_FILE", "must name the file with the recorded sessions where AGENT=replay")
 
@@ -187,6 +197,21 @@ def _require_access(settings: Settings) -> None:
         raise SettingsError("CORS_ORIGINS", "* stands for every origin; name no other beside it")
     if "*" in settings.cors_origins and settings.auth != "none":
         raise SettingsError("CORS_ORIGINS", f"* is refused with AUTH={settings.auth}; name the origins")
+
+
+def _require_tokens(settings: Settings) -> None:
+    if settings.auth == "firebase" and settings.project is None:
+        raise SettingsError("GOOGLE_CLOUD_PROJECT", "is not set; AUTH=firebase takes the tokens of one project only")
+    if (settings.scheduler_account is None) != (settings.oidc_audience is None):
+        missing = "SCHEDULER_ACCOUNT" if settings.scheduler_account is None else "OIDC_AUDIENCE"
+        raise SettingsError(missing, "must be set too: a callback is let in by its account and its audience together")
+    if settings.auth == "firebase" and settings.tasks_queue is not None and settings.scheduler_account is None:
+        raise SettingsError("SCHEDULER_ACCOUNT", "must be set with TASKS_QUEUE, or the queue's callbacks are refused")
+    for name, url in (("FIREBASE_KEYS_URL", settings.firebase_keys_url), ("OIDC_KEYS_URL", settings.oidc_keys_url)):
+        if not _KEYS_URL.fullmatch(url):
+            raise SettingsError(name, f"{shown(url)} is not a URL such as https://keys.example.com/jwks")
+        if settings.deployed and not url.startswith("https://"):
+            raise SettingsError(name, "must be https where K_SERVICE is set (deployed): who gives the keys lets in")
 
 
 def _store(deployed: bool, emulator_host: str | None) -> StoreKind:

@@ -11,21 +11,36 @@ from weakref import WeakKeyDictionary
 
 from functions.agents.base import Agent
 from functions.agents.load import load_agent
+from functions.cloud_tasks import CloudTasksQueue
 from functions.engine.engine import Engine
 from functions.engine.limits import EngineLimits
+from functions.engine.queue import TurnQueue
+from functions.engine.recording import MakeRecorder, Recorder
+from functions.engine.shutdown import drain_on_termination
+from functions.identity.authentication import Authentication, authentication_of
 from functions.settings import Settings
 from store.contract import (
+    QueuedTurns,
     SessionDirectory,
     SessionStore,
     SnapshotMetadataReader,
     SnapshotSubscriber,
     TranscriptEditor,
     TurnStore,
+    TurnStreams,
 )
 
 
 class FullStore(
-    SessionStore, SnapshotMetadataReader, SnapshotSubscriber, TurnStore, SessionDirectory, TranscriptEditor, Protocol
+    SessionStore,
+    SnapshotMetadataReader,
+    SnapshotSubscriber,
+    TurnStore,
+    SessionDirectory,
+    TranscriptEditor,
+    QueuedTurns,
+    TurnStreams,
+    Protocol,
 ):
     """A store with every capability that the functions use."""
 
@@ -38,6 +53,7 @@ class Application:
     store: FullStore
     agent: Agent
     engine: Engine
+    authentication: Authentication
 
 
 _applications: WeakKeyDictionary[asyncio.AbstractEventLoop, Application] = WeakKeyDictionary()
@@ -47,7 +63,8 @@ def application(settings: Settings) -> Application:
     """The running loop's application, made at its first use."""
     loop = asyncio.get_running_loop()
     if loop not in _applications:
-        _applications[loop] = build(settings)
+        made = _applications[loop] = build(settings)
+        drain_on_termination(lambda: made.engine.drain(settings.shutdown_grace))
     return _applications[loop]
 
 
@@ -62,7 +79,31 @@ def build(settings: Settings) -> Application:
         turns_per_user=settings.max_turns_per_user,
         compact_at_tokens=settings.compact_at_tokens,
     )
-    return Application(settings, store, agent, Engine(store, agent, limits))
+    engine = Engine(store, agent, limits, make_recorder=_recorders(settings, store), queue=make_queue(settings))
+    return Application(settings, store, agent, engine, authentication_of(settings))
+
+
+def _recorders(settings: Settings, store: FullStore) -> MakeRecorder | None:
+    if settings.stream_segments != "firestore":
+        return None
+    return lambda lease, broadcast: Recorder(store, lease, broadcast, settings.stream_ttl)
+
+
+def make_queue(settings: Settings) -> TurnQueue | None:
+    """The queue that the settings name; needs the extra `tasks`."""
+    if settings.tasks_queue is None:
+        return None
+    from google.api_core.exceptions import AlreadyExists
+    from google.cloud import tasks_v2
+
+    return CloudTasksQueue(
+        client=tasks_v2.CloudTasksClient(),
+        queue=settings.tasks_queue,
+        url=f"{settings.oidc_audience}/turn",
+        account=settings.scheduler_account,
+        audience=settings.oidc_audience,
+        is_known=AlreadyExists,
+    )
 
 
 def make_store(settings: Settings) -> FullStore:
@@ -72,6 +113,7 @@ def make_store(settings: Settings) -> FullStore:
         "shard_size": settings.shard_size,
         "max_state_size": settings.max_state_bytes,
         "lease_staleness": settings.lease_staleness,
+        "max_persisted_chain_length": settings.max_chain_length,
     }
     if settings.store == "firestore":
         from store.firestore.store import FirestoreStore

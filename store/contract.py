@@ -6,10 +6,13 @@ SnapshotSubscriber chat works and detached turns are refused.
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from store.models import (
     Abort,
+    Adopted,
+    Adoption,
     Beat,
     Change,
     Claim,
@@ -18,6 +21,7 @@ from store.models import (
     Outcome,
     SameSend,
     Scope,
+    Segment,
     Session,
     SessionPage,
     Snapshot,
@@ -153,3 +157,28 @@ class TranscriptEditor(Protocol):
         self, scope: Scope, session_id: str, limit: int, cursor: str | None = None
     ) -> SnapshotPage:
         """The tree, oldest first, without state."""
+
+
+@runtime_checkable
+class QueuedTurns(Protocol):
+    """Turns that wait in a queue: claimed without a runner, run by whoever adopts them, at most once."""
+
+    async def adopt_turn(self, scope: Scope, snapshot_id: str, runner: str, attempt: str) -> Adopted | Adoption:
+        """The lease of a queued turn, or why it is not to be run. A row whose runner died is settled as failed: tools
+        have effects, so nothing is run twice."""
+
+
+@runtime_checkable
+class TurnStreams(Protocol):
+    """The event logs of running turns, for readers on other instances."""
+
+    async def write_segments(self, lease: Lease, segments: Sequence[Segment], expires_at: datetime) -> bool:
+        """One commit; False where it is not known to have landed, and may be repeated."""
+
+    async def read_segments(self, scope: Scope, snapshot_id: str) -> list[Segment]:
+        """All that is kept of a turn's log, in order."""
+
+    def watch_segments(
+        self, scope: Scope, snapshot_id: str
+    ) -> AbstractAsyncContextManager[AsyncIterator[list[Segment]]]:
+        """Segments as they come, those of now first, some repeatedly."""

@@ -144,7 +144,7 @@ class Claim:
 
     `snapshot_id` and `attempt` are minted by the caller, who repeats them when it repeats the claim. `session` is
     what a session is made with where `session_id` is None. `runner` names the instance, None for a turn that waits
-    in a queue. `models` are those that can be used, None for any.
+    in a queue, for `queue_seconds` at most. `models` are those that can be used, None for any.
     `snapshot_to_resume` names another row than the head. `check_tail=False` skips the stale-write guard. `accept` is
     called with the state that the turn would continue from, and raises where the request does not fit it."""
 
@@ -159,6 +159,7 @@ class Claim:
     snapshot_to_resume: str | None = None
     model: str | None = None
     runner: str | None = None
+    queue_seconds: float | None = None
     origin: Origin = Origin.TURN
     models: frozenset[str] | None = None
     message_is_named: bool = False  # whether the caller chose message.id; a minted one can have no earlier send
@@ -180,6 +181,17 @@ class SameSend:
 
 
 @dataclass(frozen=True, slots=True)
+class Segment:
+    """A run of a turn's event log, counted from 0. `first_event_id` and `last_event_id` are the events whose lines
+    begin first and end last in it; None where no line does."""
+
+    index: int
+    content: bytes
+    first_event_id: int | None
+    last_event_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How a turn ended. `state` is None when it failed. `interrupted` gives the outcome to store instead when an abort
     arrives while the turn is settling; without it the state is kept and the status becomes aborted."""
@@ -191,6 +203,8 @@ class Outcome:
     usage: Mapping[str, int] | None = None
     event_count: int = 0
     auto_title: str | None = None
+    segments: tuple[Segment, ...] = ()
+    segments_expire_at: datetime | None = None
     interrupted: "Callable[[], Outcome] | None" = field(default=None, compare=False)
 
 
@@ -217,6 +231,23 @@ class Lease:
     parent_usage: Mapping[str, int] | None = None
     is_new_session: bool = False
     is_aborting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A queued turn that is this runner's now, with the message or resume that was asked of it."""
+
+    lease: Lease
+    message: Any
+    resume: Any
+
+
+class Adoption(StrEnum):
+    """Why a queued turn is not to be run: its row is not there (yet), is settled, or somebody runs it."""
+
+    UNKNOWN = "unknown"
+    SETTLED = "settled"
+    RUNNING = "running"
 
 
 class Beat(StrEnum):

@@ -22,7 +22,8 @@ from functions.agents.base import (
 )
 from functions.dialects.native import ARTIFACT, REASONING_DELTA, STATE_PATCH, TEXT_DELTA, TOOL_REQUEST, TOOL_RESPONSE
 from store.canonical import Json
-from store.rules.history import interrupted_responses, open_requests
+from store.rules.history import messages_of
+from store.rules.transcripts import with_calls_closed
 from store.state import Raw, State
 
 _MESSAGE_DEPTH = 3
@@ -152,10 +153,9 @@ class Assembly:
             marked = {"id": self._next_id or self._mint(), "role": "model", "content": []}
             messages.append(marked)
         marked["metadata"] = {**marked.get("metadata", {}), "interrupted": True}
-        closing = interrupted_responses(open_requests(messages))
-        if closing:
-            messages.append({"id": self._mint(), "role": "tool", "content": closing})
-        return self._with(messages)
+        state = self._with(messages)
+        # Of the whole history: a call that was to be run again belongs to an earlier turn.
+        return state.with_messages(with_calls_closed(messages_of(state), self._mint))
 
     def _with(self, messages: Sequence[dict[str, Json]]) -> State:
         added = [Raw.of(message, _MESSAGE_DEPTH) for message in messages]

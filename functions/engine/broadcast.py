@@ -2,7 +2,7 @@
 from behind the last one that it has seen."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import NamedTuple
 
 from functions.engine.assembly import Event
@@ -31,6 +31,11 @@ class Broadcast:
         """How many events there have been."""
         return len(self._events)
 
+    @property
+    def events(self) -> Sequence[Event]:
+        """All events so far; number n is at n - 1."""
+        return self._events
+
     def publish(self, event: Event) -> None:
         """Appends an event; one after the end is dropped, since nobody could be told any more."""
         if self._is_closed:
@@ -48,7 +53,7 @@ class Broadcast:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    async def read(self, after: int = 0) -> AsyncIterator[NumberedEvent]:
+    async def read(self, after: int = 0) -> AsyncGenerator[NumberedEvent, None]:
         """The events behind number `after`, then each as it comes, until the end."""
         self._readers += 1
         try:

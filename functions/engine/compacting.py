@@ -35,6 +35,10 @@ class Compaction:
         """Gives up; nothing of a compaction is worth keeping half-way."""
         self._stopped.set()
 
+    def hurry(self) -> None:
+        """The process is about to end."""
+        self._stopped.set()
+
     def lose(self) -> None:
         """The lease is gone."""
         self._stopped.set()

@@ -3,7 +3,8 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol
 
 from functions.agents.base import Agent
 from functions.engine.compacting import Compaction
@@ -11,25 +12,44 @@ from functions.engine.compaction import require_compactable
 from functions.engine.heart import Heart
 from functions.engine.limits import EngineLimits
 from functions.engine.listener import AbortListener
+from functions.engine.queue import QUEUE_SECONDS, TurnQueue
+from functions.engine.recording import MakeRecorder
 from functions.engine.requests import TurnRequest
 from functions.engine.running import RunningTurn
 from functions.errors import RateLimitedError
-from store.contract import TurnStore
+from store.contract import QueuedTurns, TurnStore
+from store.errors import StoreError, UnavailableError
 from store.ids import mint_id
-from store.models import Beat, Claim, Lease, NewSession, Origin, SameSend, Scope
+from store.models import Adoption, Beat, Claim, Lease, NewSession, Origin, SameSend, Scope
 
 _RETRY_SECONDS = 2.0  # a turn takes seconds; less would only be refused again
+
+
+class EngineStore(TurnStore, QueuedTurns, Protocol):
+    """What an engine needs of a store."""
 
 
 class Engine:
     """One per worker and event loop. `runner` is the instance's id, under which aborts find it."""
 
-    def __init__(self, store: TurnStore, agent: Agent, limits: EngineLimits, mint: Callable[[], str] = mint_id) -> None:
+    def __init__(
+        self,
+        store: EngineStore,
+        agent: Agent,
+        limits: EngineLimits,
+        *,
+        make_recorder: MakeRecorder | None = None,
+        queue: TurnQueue | None = None,
+        mint: Callable[[], str] = mint_id,
+    ) -> None:
         self.runner = mint()
         self._store = store
         self._agent = agent
         self._limits = limits
         self._mint = mint
+        self._make_recorder = make_recorder
+        self._queue = queue
+        self._is_draining = False
         self._working: dict[str, RunningTurn | Compaction] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._starting: dict[str, bool] = {}  # minted ids whose claim is under way, and whether an abort overtook it
@@ -53,6 +73,41 @@ class Engine:
             request.scope, request.claim(self._mint(), self._mint(), self.runner, models_of(self._agent))
         )
         return lease if isinstance(lease, SameSend) else self._run(request, lease)
+
+    async def start_detached(self, request: TurnRequest) -> tuple[str, str]:
+        """Starts the turn for nobody in particular, here or through the queue: session and snapshot."""
+        turn = await (self.start(request) if self._queue is None else self._enqueue(request, self._queue))
+        if isinstance(turn, RunningTurn):
+            return turn.lease.session_id, turn.lease.snapshot_id
+        return turn.session_id, turn.snapshot_id
+
+    async def _enqueue(self, request: TurnRequest, queue: TurnQueue) -> Lease | SameSend:
+        """Enqueues first, then claims: a claim without its task would be a turn that nobody comes to run."""
+        self._require_room(request.scope, None)
+        snapshot_id = self._mint()
+        claim = request.claim(snapshot_id, self._mint(), None, models_of(self._agent))
+        await queue.enqueue(request.scope, snapshot_id)
+        try:
+            turn = await self._store.claim_turn(request.scope, replace(claim, queue_seconds=QUEUE_SECONDS))
+        except StoreError:
+            await queue.forget(snapshot_id)
+            raise
+        if isinstance(turn, SameSend):
+            await queue.forget(snapshot_id)
+        return turn
+
+    async def run_queued(self, scope: Scope, snapshot_id: str) -> Adoption | None:
+        """Runs a turn that was enqueued, to its end; else says why it is not to be run."""
+        self._require_room(scope, None)
+        self._listener.start()
+        adopted = await self._store.adopt_turn(scope, snapshot_id, self.runner, self._mint())
+        if isinstance(adopted, Adoption):
+            return adopted
+        self._users[scope] += 1
+        request = TurnRequest(scope, adopted.message, adopted.resume)
+        async for _ in self._run(request, adopted.lease).broadcast.read():
+            pass
+        return None
 
     async def compact(self, scope: Scope, session_id: str, instructions: str | None) -> dict[str, Any]:
         """Sums the session's transcript up, under the session's lease, and gives the stored message.
@@ -83,7 +138,7 @@ class Engine:
     async def _claim(self, scope: Scope, claim: Claim) -> Lease | SameSend:
         """Claims with the id registered beforehand, since an abort can overtake the claim's answer. Takes a place in
         the limits, which a lease keeps until `_part`."""
-        self._require_room(scope)
+        self._require_room(scope, claim.message_id)
         self._listener.start()
         self._users[scope] += 1
         self._starting[claim.snapshot_id] = False
@@ -101,7 +156,7 @@ class Engine:
         return lease
 
     def _run(self, request: TurnRequest, lease: Lease) -> RunningTurn:
-        turn = RunningTurn(request, lease, self._agent, self._store, self._limits, self._mint)
+        turn = RunningTurn(request, lease, self._agent, self._store, self._limits, self._mint, self._make_recorder)
         self._join(turn)
         task = asyncio.create_task(self._live(turn), name=f"firesession-turn-{lease.snapshot_id}")
         self._tasks.add(task)
@@ -130,11 +185,20 @@ class Engine:
         if self._users[scope] <= 0:
             del self._users[scope]
 
-    def _require_room(self, scope: Scope) -> None:
-        if self._users.total() >= self._limits.turns_per_instance:
-            raise RateLimitedError("This instance runs as many turns as it may.", _RETRY_SECONDS)
-        if self._users[scope] >= self._limits.turns_per_user:
-            raise RateLimitedError("You run as many turns at once as you may.", _RETRY_SECONDS)
+    def _require_room(self, scope: Scope, message_id: str | None) -> None:
+        """RateLimitedError, unless the turn of this very message runs here: a resend only attaches to it.
+        UnavailableError while the instance shuts down."""
+        if self._is_draining:
+            raise UnavailableError("This instance is shutting down.", retryAfterSeconds=1)
+        is_instance_full = self._users.total() >= self._limits.turns_per_instance
+        is_user_full = self._users[scope] >= self._limits.turns_per_user
+        if (is_instance_full or is_user_full) and not self._runs_message(scope, message_id):
+            who = "This instance runs" if is_instance_full else "You run"
+            raise RateLimitedError(f"{who} as many turns at once as allowed.", _RETRY_SECONDS)
+
+    def _runs_message(self, scope: Scope, message_id: str | None) -> bool:
+        leases = [work.lease for work in self._working.values() if work.lease.scope == scope]
+        return message_id is not None and any(lease.message_id == message_id for lease in leases)
 
     def _on_beat(self, lease: Lease, beat: Beat) -> None:
         turn = self._working.get(lease.snapshot_id)
@@ -152,10 +216,17 @@ class Engine:
         if turn is not None:
             turn.request_stop()
 
+    async def drain(self, grace: float) -> None:
+        """Takes no new turns, gives those that run `grace` seconds, then stores what they have produced."""
+        self._is_draining = True
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace)
+        await self.close()
+
     async def close(self) -> None:
         """Stops all turns, waits for their ends, and frees listener and heart."""
-        for turn in self._working.values():
-            turn.request_stop()
+        for work in self._working.values():
+            work.hurry()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._listener.close()
         await self._heart.close()

@@ -7,7 +7,7 @@ from typing import Any
 from store.canonical import Json
 from store.errors import InvalidRequestError
 from store.models import Claim, NewSession, Scope
-from store.rules.history import interrupted_responses, messages_of, open_requests
+from store.rules.history import interrupted_responses, messages_of, open_requests, without_answered
 from store.state import Raw, State
 
 _MESSAGE_DEPTH = 3
@@ -28,7 +28,7 @@ class TurnRequest:
     new_session: NewSession = field(default_factory=lambda: NewSession(agent=""))
     cancels_on_disconnect: bool = False
 
-    def claim(self, snapshot_id: str, attempt: str, runner: str, models: frozenset[str] | None) -> Claim:
+    def claim(self, snapshot_id: str, attempt: str, runner: str | None, models: frozenset[str] | None) -> Claim:
         """The claim of this turn under ids that were minted for it. InvalidRequestError where the message or resume is
         outside of what JSON can hold."""
         return Claim(
@@ -49,16 +49,15 @@ class TurnRequest:
 
     def _accept(self, state: State) -> None:
         if self.resume is not None:
-            require_answers(open_requests_of(state), self.resume)
+            require_answers(open_requests(messages_of(state)), self.resume)
 
     def given(self, state: State, mint: Callable[[], str]) -> list[dict[str, Json]]:
         """The messages that the caller's part adds to the transcript: answers to open tool requests, or what closes
         them, and the user's message."""
-        requests = open_requests_of(state)
-        answers = _answers(self.resume)
-        restarted = _refs((self.resume or {}).get("restart", []), "toolRequest")
-        answered = _refs(answers, "toolResponse") | restarted
-        closing = interrupted_responses([request for request in requests if request["ref"] not in answered])
+        answers = list((self.resume or {}).get("respond", []))
+        restarted = [part["toolRequest"]["ref"] for part in (self.resume or {}).get("restart", [])]
+        waiting = without_answered(open_requests(messages_of(state)), answers)
+        closing = interrupted_responses([request for request in waiting if request.get("ref") not in restarted])
         messages: list[dict[str, Json]] = []
         if answers or closing:
             messages.append({"id": mint(), "role": "tool", "content": [*answers, *closing]})
@@ -67,37 +66,18 @@ class TurnRequest:
         return messages
 
 
-def open_requests_of(state: State) -> list[Json]:
-    """The tool requests that the transcript's newest model message still waits for."""
-    newest: list[Json] = []
-    for raw in reversed(messages_of(state)):
-        message = raw.value()
-        newest.insert(0, message)
-        if message.get("role") == "model":
-            break
-    return open_requests(newest)
-
-
 def require_answers(requests: Sequence[Json], resume: dict[str, Json]) -> None:
     """InvalidRequestError where `resume` answers what was not asked, twice, or asks to restart something else."""
-    known = {request["ref"]: request for request in requests}
+    known = {request["ref"]: request for request in requests if isinstance(request.get("ref"), str)}
     seen: set[Any] = set()
     for kind, member in (("respond", "toolResponse"), ("restart", "toolRequest")):
         for part in resume.get(kind, []):
             call = part[member]
             request = known.get(call["ref"])
-            if request is None or request["name"] != call["name"]:
+            if request is None or request.get("name") != call["name"]:
                 raise InvalidRequestError(f"resume.{kind} names a call that is not open: {call['ref']!r}.")
             if call["ref"] in seen:
                 raise InvalidRequestError(f"resume names the call {call['ref']!r} twice.")
-            if kind == "restart" and Raw.of(call["input"]).text != Raw.of(request["input"]).text:
+            if kind == "restart" and Raw.of(call["input"]).text != Raw.of(request.get("input")).text:
                 raise InvalidRequestError("resume.restart must repeat the call's own input.")
             seen.add(call["ref"])
-
-
-def _answers(resume: dict[str, Json] | None) -> list[Json]:
-    return list((resume or {}).get("respond", []))
-
-
-def _refs(parts: Sequence[Json], member: str) -> set[Json]:
-    return {part[member]["ref"] for part in parts}

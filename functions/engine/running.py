@@ -13,6 +13,7 @@ from functions.engine.broadcast import Broadcast
 from functions.engine.compaction import compaction_message, is_due, summarise
 from functions.engine.ending import INTERNAL, error_of, last_model_message, turn_end
 from functions.engine.limits import EngineLimits
+from functions.engine.recording import MakeRecorder
 from functions.engine.requests import TurnRequest
 from functions.engine.titling import Titling
 from store.canonical import Json, dump
@@ -22,6 +23,7 @@ from store.models import FinishReason, Lease, Outcome, Snapshot, SnapshotStatus
 from store.rules.history import last_message_id, visible_history
 
 _LOG = logging.getLogger("firesession.turns")
+_HURRIED_GRACE = 0.5  # seconds
 
 
 class RunningTurn:
@@ -35,14 +37,17 @@ class RunningTurn:
         store: TurnStore,
         limits: EngineLimits,
         mint: Callable[[], str],
+        make_recorder: MakeRecorder | None = None,
     ) -> None:
         self.lease = lease
         self.broadcast = Broadcast(self._on_abandoned)
         self.settled: Snapshot | None = None
+        self._recorder = make_recorder(lease, self.broadcast) if make_recorder is not None else None
         self._request = request
         self._agent = agent
         self._store = store
         self._limits = limits
+        self._grace = limits.abort_grace
         self._mint = mint
         self._message_id = mint()
         self._given = request.given(lease.state, mint)
@@ -54,6 +59,11 @@ class RunningTurn:
 
     def request_stop(self) -> None:
         """The turn shall end now; what was produced is kept."""
+        self._aborted.set()
+
+    def hurry(self) -> None:
+        """As `request_stop`, with hardly any patience: the process is about to end."""
+        self._grace = min(self._grace, _HURRIED_GRACE)
         self._aborted.set()
 
     def lose(self) -> None:
@@ -72,9 +82,10 @@ class RunningTurn:
             titling = Titling(self._agent, self._turn(), self.lease)
             outcome = await titling.applied_to(await self._produce())
             await leave_heartbeats(self.lease)
-            self.settled = await self._settle(outcome)
-            tail = last_message_id(self.lease.state)
-            self.broadcast.publish(turn_end(self.settled, last_model_message(self.settled), tail))
+            if self._recorder is not None:
+                await self._recorder.stop()
+            self.settled = await self._settle(self._closed(outcome))
+            self.broadcast.publish(self._end_event(self.settled))
         except StoreError as error:
             _LOG.warning("turn %s was not settled: %s", self.lease.snapshot_id, error.code)
             self.broadcast.publish(Event(ERROR, {"code": error.code, "message": error.message}))
@@ -82,6 +93,8 @@ class RunningTurn:
             _LOG.exception("turn %s failed", self.lease.snapshot_id)
             self.broadcast.publish(Event(ERROR, {"code": "internal", "message": "The turn could not be ended."}))
         finally:
+            if self._recorder is not None:
+                await self._recorder.stop()
             self.broadcast.close()
 
     def _start_event(self) -> Event:
@@ -91,6 +104,35 @@ class RunningTurn:
         if self._request.message is not None:
             data["userMessageId"] = self._request.message["id"]
         return Event(TURN_START, data | {"messageId": self._message_id})
+
+    def _end_event(self, settled: Snapshot) -> Event:
+        return turn_end(settled, last_model_message(settled), last_message_id(self.lease.state))
+
+    def _closed(self, outcome: Outcome) -> Outcome:
+        """The outcome with the end of the event log, also for the case that an abort turns it into another one."""
+        if self._recorder is None:
+            return outcome
+        other = outcome.interrupted
+        return replace(
+            outcome,
+            segments=self._recorder.closing(self._end_event(self._snapshot_of(outcome))),
+            segments_expire_at=self._recorder.expires_at,
+            interrupted=None if other is None else lambda: self._closed(other()),
+        )
+
+    def _snapshot_of(self, outcome: Outcome) -> Snapshot:
+        """What the row will say of the turn, as far as its last event tells it."""
+        return Snapshot(
+            session_id=self.lease.session_id,
+            snapshot_id=self.lease.snapshot_id,
+            status=outcome.status,
+            state=outcome.state,
+            finish_reason=outcome.finish_reason,
+            error=outcome.error,
+            usage=outcome.usage,
+            message_id=self.lease.message_id,
+            last_message_id=last_message_id(outcome.state),
+        )
 
     async def _produce(self) -> Outcome:
         """Runs the agent to its end, or until it is stopped, and says how that was."""
@@ -110,10 +152,10 @@ class RunningTurn:
     async def _stop(self, working: "asyncio.Task[None]") -> None:
         """Gives the agent its grace, then cancels it; one that ignores even that is left behind, its events unheard."""
         if not self._lost.is_set():
-            await asyncio.wait((working,), timeout=self._limits.abort_grace)
+            await asyncio.wait((working,), timeout=self._grace)
         if not working.done():
             working.cancel()
-            await asyncio.wait((working,), timeout=self._limits.abort_grace)
+            await asyncio.wait((working,), timeout=self._grace)
         if not working.done():
             _LOG.error("the agent of turn %s ignores its cancellation", self.lease.snapshot_id)
 
@@ -206,4 +248,4 @@ class RunningTurn:
         try:
             return await self._store.settle_turn(self.lease, outcome)
         except StateTooLargeError as error:
-            return await self._store.settle_turn(self.lease, self._failed(error))
+            return await self._store.settle_turn(self.lease, self._closed(self._failed(error)))

@@ -8,14 +8,15 @@ from starlette.responses import Response
 from functions.dialects.native import ERROR, MEDIA_TYPE, frame
 from functions.engine.attaching import events_of_turn
 from functions.engine.broadcast import NumberedEvent
+from functions.engine.following import can_continue
 from functions.engine.requests import TurnRequest
-from functions.engine.running import RunningTurn
 from functions.errors import status_of_code
 from functions.handlers.context import Context
 from functions.replies import JsonReply
 from functions.streaming import EventStream, wait_for_disconnect
+from functions.wire.queries import ReattachQuery, last_event_id
 from functions.wire.turns import ChatRequest
-from store.errors import DetachUnsupportedError
+from store.errors import DetachUnsupportedError, SnapshotNotFoundError
 from store.ids import mint_id
 from store.models import NewSession, SameSend, SnapshotStatus
 
@@ -27,10 +28,31 @@ async def chat(context: Context) -> Response:
     if request.detach and not application.settings.works_after_response:
         raise DetachUnsupportedError("This deployment cannot work after its response.")
     scope = context.scope
-    turn = await application.engine.start(_turn_request(context, request))
     if request.detach:
-        return JsonReply(_pending(turn), 202)
+        session_id, snapshot_id = await application.engine.start_detached(_turn_request(context, request))
+        pending = {"sessionId": session_id, "snapshotId": snapshot_id, "status": SnapshotStatus.PENDING.value}
+        return JsonReply(pending, 202)
+    turn = await application.engine.start(_turn_request(context, request))
     events = events_of_turn(application.engine, application.store, scope, turn)
+    return await _reply(context, events)
+
+
+async def reattach(context: Context) -> Response:
+    """The turn's events behind `Last-Event-ID`, here or from whichever instance runs it."""
+    after = context.query(ReattachQuery).after
+    if after is None:
+        after = last_event_id(context.request.headers.get("last-event-id"))
+    snapshot_id, store = context.path["snapshotId"], context.application.store
+    snapshot = await store.get_snapshot_metadata(context.scope, snapshot_id)
+    if snapshot is None:
+        raise SnapshotNotFoundError(snapshot_id)
+    turn = SameSend(snapshot.session_id, snapshot_id, is_running=not snapshot.status.is_terminal)
+    if not await can_continue(store, context.scope, snapshot, after):
+        return Response(status_code=204)
+    return await _reply(context, events_of_turn(context.application.engine, store, context.scope, turn, after))
+
+
+async def _reply(context: Context, events: AsyncGenerator[NumberedEvent, None]) -> Response:
     if wants_stream(context):
         return EventStream(_frames(events))
     return await _last_event(context, events)
@@ -57,15 +79,6 @@ def _turn_request(context: Context, request: ChatRequest) -> TurnRequest:
         new_session=NewSession(context.application.agent.name, model=request.model or settings.model),
         cancels_on_disconnect=settings.disconnect_policy(request.on_disconnect) == "cancel" and not request.detach,
     )
-
-
-def _pending(turn: RunningTurn | SameSend) -> dict[str, str]:
-    session_id, snapshot_id = (
-        (turn.lease.session_id, turn.lease.snapshot_id)
-        if isinstance(turn, RunningTurn)
-        else (turn.session_id, turn.snapshot_id)
-    )
-    return {"sessionId": session_id, "snapshotId": snapshot_id, "status": SnapshotStatus.PENDING.value}
 
 
 async def _frames(events: AsyncGenerator[NumberedEvent, None]) -> AsyncGenerator[bytes, None]:

@@ -7,7 +7,8 @@ from typing import TypeAlias, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from functions.identity import caller_of
+from functions.errors import PermissionDeniedError
+from functions.identity import Caller
 from functions.wire.body import read_json
 from functions.wire.queries import parse_query
 from functions.wire.validation import WireModel, require_model
@@ -19,17 +20,23 @@ _Model = TypeVar("_Model", bound=WireModel)
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One request. `path` holds the values of the route's `{names}`."""
+    """One request. `path` holds the values of the route's `{names}`; `caller` is None where the route needs none."""
 
     application: Application
     request: Request
     path: Mapping[str, str]
+    caller: Caller | None = None
 
     @property
     def scope(self) -> Scope:
-        """Who is asking; InvalidRequestError where the headers name nobody."""
-        caller = caller_of(self.request.headers)
-        return Scope(caller.tenant, caller.user)
+        """Who is asking."""
+        assert self.caller is not None  # the table of routes lets nobody in without, unless it says so
+        return Scope(self.caller.tenant, self.caller.user)
+
+    def require_admin(self) -> None:
+        """PermissionDeniedError where the caller may not change what is the whole tenant's."""
+        if self.caller is None or not self.caller.is_admin:
+            raise PermissionDeniedError("This is for administrators alone.")
 
     async def body(self, model: type[_Model]) -> _Model:
         """The request's body as `model`."""

@@ -136,6 +136,7 @@ REPLIES: Final[dict[str, Schema]] = {
         "A turn that runs on.",
         {"sessionId": TEXT, "snapshotId": TEXT, "status": {"type": "string", "const": "pending"}},
     ),
+    "QueuedTurn": members("A delivery.", {"snapshotId": TEXT, "result": TEXT}),
     "Abort": members(
         "What an abort found and what it left.", {"snapshotId": TEXT, "previousStatus": STATUS, "status": STATUS}
     ),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from functions.errors import RateLimitedError
-from functions.wire.queries import MessagesQuery, SessionsQuery, SnapshotQuery, SnapshotsQuery
+from functions.wire.queries import MessagesQuery, ReattachQuery, SessionsQuery, SnapshotQuery, SnapshotsQuery
 from functions.wire.sessions import (
     BranchRequest,
     CompactRequest,
@@ -14,7 +14,7 @@ from functions.wire.sessions import (
     RestoreRequest,
     TruncateRequest,
 )
-from functions.wire.turns import AbortRequest, ChatRequest
+from functions.wire.turns import AbortRequest, ChatRequest, QueuedTurnRequest
 from functions.wire.validation import WireModel
 from store.errors import (
     AlreadyCompactError,
@@ -96,6 +96,27 @@ ROUTES: Final = (
             StateTooLargeError,
             DetachUnsupportedError,
         ),
+    ),
+    Route(
+        method="get",
+        path="/chat/{snapshotId}",
+        operation="reattach",
+        summary="Follow a turn from behind `Last-Event-ID`, wherever it runs.",
+        query=ReattachQuery,
+        replies={
+            200: Reply("The turn has ended, or its events as they come.", "TurnEnd", streamed=True),
+            204: Reply("The events behind that one are kept no more; read the messages.", None),
+        },
+        errors=(SnapshotNotFoundError, LeaseLostError),
+    ),
+    Route(
+        method="post",
+        path="/turn",
+        operation="runQueuedTurn",
+        summary="Run a detached turn; called by the queue.",
+        body=QueuedTurnRequest,
+        replies={200: Reply("The turn is over, or is not to be run.", "QueuedTurn")},
+        errors=(RateLimitedError,),
     ),
     Route(
         method="post",

@@ -53,6 +53,26 @@ class SnapshotQuery(WireModel):
         return require_one(self, self.snapshot_id, self.session_id)
 
 
+MAX_EVENT_ID: Final = 10**12
+
+
+class ReattachQuery(WireModel):
+    """Where a stream goes on."""
+
+    after: Integer | None = Field(
+        None, ge=0, le=MAX_EVENT_ID, description="The last event that was seen; instead of `Last-Event-ID`."
+    )
+
+
+def last_event_id(header: str | None) -> int:
+    """The event number in a `Last-Event-ID` header, 0 for none. InvalidRequestError for what is no number."""
+    if header is None or header == "":
+        return 0
+    if not header.isascii() or not header.isdigit() or int(header[:15]) > MAX_EVENT_ID:
+        raise InvalidRequestError("Last-Event-ID must be the id of an event.")
+    return int(header)
+
+
 class MessagesQuery(WireModel):
     """One page of a transcript."""
 

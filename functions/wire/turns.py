@@ -1,13 +1,13 @@
 """Bodies that start a turn or stop one."""
 
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from functions.settings import DisconnectPolicy
 from functions.wire.messages import GivenMessage, GivenResume
 from functions.wire.queries import require_one
-from functions.wire.validation import MessageId, ModelName, SessionId, SnapshotId, WireModel, problem
+from functions.wire.validation import MessageId, ModelName, SessionId, SnapshotId, WireModel, id_named, problem
 
 
 class ChatRequest(WireModel):
@@ -46,3 +46,11 @@ class AbortRequest(WireModel):
     @model_validator(mode="after")
     def _one_selector(self) -> Self:
         return require_one(self, self.snapshot_id, self.session_id)
+
+
+class QueuedTurnRequest(WireModel):
+    """A turn that the queue delivers."""
+
+    tenant: Annotated[str, id_named("tenant")] = Field(description="Whose turn it is.")
+    user: Annotated[str, id_named("user")] = Field(description="Whose turn it is.")
+    snapshot_id: SnapshotId = Field(description="The turn.")

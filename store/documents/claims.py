@@ -1,7 +1,7 @@
 """Claiming a session's turn: the one commit that takes the lease, and what its answer means."""
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from store.database import SERVER_TIME, Committed, CommitUnansweredError, Create, Update, Write
@@ -73,9 +73,13 @@ async def _open_session(
     """Creates session and row in one commit; None where the session exists."""
     check_size(shelf, None, claim)
     _require_no_tail(claim)
+    queued_until = None
+    if claim.queue_seconds is not None:  # counted from a time of the database, which a first claim does not know yet
+        now = (await read_one_record(shelf, scope, session_id, with_copy=False)).time
+        queued_until = now + timedelta(seconds=claim.queue_seconds)
     created = {"createdAt": SERVER_TIME, "dueAt": SERVER_TIME, **record_identity(scope, session_id, claim.session)}
     active = active_fields(claim, SERVER_TIME)
-    row = _row_fields(scope, session_id, claim, request, None, None)
+    row = _row_fields(scope, session_id, claim, request, None, None) | present(queuedUntil=queued_until)
     writes: list[Write] = [
         Create(record_path(scope, session_id), created | active),
         Create(row_path(scope, claim.snapshot_id), row),
@@ -89,7 +93,7 @@ async def _open_session(
             return _lease(scope, session_id, claim, ground, result.server_time, result.update_times[1], None)
         own = await own_row(shelf, scope, claim)
         if own is not None:
-            return _adopted(scope, session_id, claim, ground, own, None)
+            return lease_of_row(scope, claim, ground, own, None)
         if not isinstance(result, CommitUnansweredError):
             return None
         await retries.wait(result)
@@ -120,17 +124,20 @@ async def _claim_existing(shelf: Shelf, scope: Scope, claim: Claim, request: Req
         expires_at = read.record.session.expires_at
         ahead = await write_ahead(shelf, shard_writes(scope.tenant, session_id, request.shards, expires_at))
         result = await try_commit(shelf, [*_claim_writes(scope, claim, request, ready), *ahead])
-        ground = LeaseGround(_footing(ready), tuple(request.shards), expires_at)
+        ground = LeaseGround(footing_of(ready), tuple(request.shards), expires_at)
         if isinstance(result, Committed):
             created_at = ready.record.next_created_at(ready.time)
             return _lease(scope, session_id, claim, ground, created_at, result.update_times[1], ready)
         own = await own_row(shelf, scope, claim)
         if own is not None:
-            return _adopted(scope, session_id, claim, ground, own, ready)
+            return lease_of_row(scope, claim, ground, own, ready)
         await retries.wait(result)
 
 
-def _footing(ready: Ready) -> Footing:
+def footing_of(ready: Ready | None) -> Footing:
+    """What a claimed turn's state will be stored on."""
+    if ready is None:
+        return Footing()
     return Footing(ready.parent, ready.parent_is_head, ready.record.tail_bytes, ready.record.has_base)
 
 
@@ -149,11 +156,15 @@ def _claim_writes(scope: Scope, claim: Claim, request: RequestPlan, ready: Ready
     row = _row_fields(scope, record.session.id, claim, request, ready, created_at)
     writes: list[Write] = [
         Update(record.document.path, active, remove=without, update_time=record.update_time),
-        Create(row_path(scope, claim.snapshot_id), row | expiry_fields(expires_at)),
+        Create(row_path(scope, claim.snapshot_id), row | expiry_fields(expires_at) | _queue_fields(claim, ready.time)),
     ]
     if ready.stale is not None:
         writes += plan_stale_settlement(scope, ready.stale, claim.attempt)
     return writes
+
+
+def _queue_fields(claim: Claim, now: datetime) -> dict[str, Any]:
+    return {} if claim.queue_seconds is None else {"queuedUntil": now + timedelta(seconds=claim.queue_seconds)}
 
 
 def record_identity(scope: Scope, session_id: str, new: NewSession) -> dict[str, Any]:
@@ -244,12 +255,12 @@ def _lease(
     )
 
 
-def _adopted(scope: Scope, session_id: str, claim: Claim, ground: LeaseGround, own: Row, ready: Ready | None) -> Lease:
-    """The lease of a claim whose answer was lost, or that an abort has met on its way back."""
+def lease_of_row(scope: Scope, claim: Claim, ground: LeaseGround, own: Row, ready: Ready | None) -> Lease:
+    """The lease of a claim whose answer was lost, that an abort has met on its way back, or that waited in a queue."""
     if own.snapshot.status.is_terminal:
         raise LeaseLostError(claim.snapshot_id)
     created_at = own.snapshot.created_at
     assert created_at is not None  # every stored row has one; read_row has seen to it
-    lease = _lease(scope, session_id, claim, ground, created_at, own.update_time, ready)
+    lease = _lease(scope, own.snapshot.session_id, claim, ground, created_at, own.update_time, ready)
     lease.is_aborting = own.snapshot.status is SnapshotStatus.ABORTING
     return lease

@@ -113,7 +113,8 @@ async def update_session(
         write = Update(read.record.document.path, fields, remove=remove, update_time=read.record.update_time)
         result = await try_commit(shelf, [write, *stale])
         if isinstance(result, Committed):
-            session = await with_activity(shelf, scope, read)
+            released = replace(read.record.session, active_snapshot_id=None)
+            session = released if stale else await with_activity(shelf, scope, read)
             changed = present(title=title, model=model, updated_at=result.server_time)
             return replace(session, **changed)
         await retries.wait(result)

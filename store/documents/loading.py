@@ -13,7 +13,7 @@ from store.documents.shelf import Shelf, record_path, row_path, shard_path
 from store.errors import DataLossError
 from store.layout import records, rows
 from store.layout.chain import Chain, Ground, rebuild
-from store.layout.codec import decode_checked
+from store.layout.codec import decode_checked, unseal
 from store.layout.fields import FieldReader
 from store.layout.records import Record, read_copy, read_record, read_tail
 from store.layout.rows import Row, read_row
@@ -36,20 +36,22 @@ class RecordRead(NamedTuple):
     has_copy: bool
 
 
-async def read_one_row(shelf: Shelf, scope: Scope, snapshot_id: str, *, with_patch: bool = False) -> RowRead:
-    """One round trip, one document."""
+async def read_one_row(
+    shelf: Shelf, scope: Scope, snapshot_id: str, *, with_patch: bool = False, at: datetime | None = None
+) -> RowRead:
+    """One round trip, one document, as of `at` or now."""
     path = row_path(shelf.require_scope(scope), snapshot_id)
     mask = None if with_patch else rows.METADATA_FIELDS
-    read = await shelf.database.get([path], mask=mask)
+    read = await shelf.database.get([path], mask=mask, at=at)
     return RowRead(visible_row(scope, read.documents[path], read.time), read.time)
 
 
 def visible_row(scope: Scope, document: Document | None, now: datetime) -> Row | None:
-    """The row in `document` where it is the caller's and not expired."""
+    """The row in `document` where it is the caller's and neither expired nor pruned."""
     if document is None:
         return None
     row = read_row(document)
-    if row.owner_id != scope.user or is_expired(row.expires_at, now):
+    if row.owner_id != scope.user or row.is_pruned or is_expired(row.expires_at, now):
         return None
     return row
 
@@ -115,6 +117,16 @@ async def load_head(shelf: Shelf, scope: Scope, read: RecordRead) -> Ground | No
 
 def _named(record: Record) -> list[tuple[str, bytes]]:
     return [(record.name, patch) for _, patch in read_tail(record)]
+
+
+async def read_request(shelf: Shelf, scope: Scope, row: Row) -> bytes:
+    """The text of what a running row was asked to do; one round trip where it lies in shards. The row must have been
+    read with its payloads."""
+    if not row.request_shards:
+        return unseal(row.document.fields.get("request"), row.name)
+    paths = [shard_path(scope.tenant, shard_id) for shard_id in row.request_shards]
+    read = await shelf.database.get(paths)
+    return b"".join(_run(_required(read.documents, path)) for path in paths)
 
 
 async def _read_chain(

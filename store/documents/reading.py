@@ -38,7 +38,7 @@ async def get_latest_snapshot(shelf: Shelf, scope: Scope, session_id: str) -> Sn
     if head is not None and head.snapshot.snapshot_id == latest_id:
         ground = await load_head(shelf, scope, read)
         return replace(head.snapshot, state=ground.state if ground else None)
-    row = await read_one_row(shelf, scope, latest_id, with_patch=True)
+    row = await read_one_row(shelf, scope, latest_id, with_patch=True, at=read.time)
     return await _with_state(shelf, scope, _named_by(read.record, latest_id, row))
 
 
@@ -51,7 +51,8 @@ async def get_latest_snapshot_metadata(shelf: Shelf, scope: Scope, session_id: s
     head = read.record.head
     if head is not None and head.snapshot.snapshot_id == latest_id:
         return head.snapshot
-    return _without_state(shelf, _named_by(read.record, latest_id, await read_one_row(shelf, scope, latest_id)))
+    row = await read_one_row(shelf, scope, latest_id, at=read.time)
+    return _without_state(shelf, _named_by(read.record, latest_id, row))
 
 
 def _latest_id(record: Record | None) -> str | None:
@@ -59,7 +60,7 @@ def _latest_id(record: Record | None) -> str | None:
 
 
 def _named_by(record: Record, snapshot_id: str, read: RowRead) -> RowRead:
-    """The row that the session names; it must be there, unless the session expired or was deleted since."""
+    """The row that the session names, read at the same moment; it must be there, unless it has expired."""
     if read.row is None and record.session.expires_at is None:
         raise DataLossError(record.name, f"it names the snapshot {snapshot_id!r}, which is missing")
     return read

@@ -80,6 +80,11 @@ class SaveInput:
         return self.record is not None and self.record.session.active_snapshot_id == self.saved.snapshot_id
 
     @property
+    def names_another_turn(self) -> bool:
+        """Whether the session's active turn is another row."""
+        return self.record is not None and self.record.session.active_snapshot_id not in (None, self.saved.snapshot_id)
+
+    @property
     def is_head(self) -> bool:
         """Whether the row is the session's head already."""
         return self.record is not None and self.record.session.head_snapshot_id == self.saved.snapshot_id
@@ -200,7 +205,7 @@ def _record_writes(given: SaveInput, head: HeadPlan | None) -> list[Write]:
     remove: tuple[str, ...] = ()
     if given.holds_lease and saved.status.is_terminal:
         remove = LEASE_FIELDS
-    elif record is not None and head is not None and record.session.active_snapshot_id is not None:
+    elif given.names_another_turn and (head is not None or not saved.status.is_terminal):
         remove = LEASE_FIELDS  # the stale turn's, which the same commit settles
     if head is not None:
         remove = (*remove, *head.remove)
@@ -211,11 +216,16 @@ def _record_writes(given: SaveInput, head: HeadPlan | None) -> list[Write]:
         times = {"createdAt": SERVER_TIME, "updatedAt": SERVER_TIME, "dueAt": due_at(given.time, given.expires_at)}
         fields = created | times | expiry_fields(given.expires_at) | fields | append
         return [Create(record_path(given.scope, saved.session_id), fields)]
-    if not fields and not remove:
+    if not fields and not remove and not _may_meet_pruning(given):
         return []
     remove = tuple(name for name in remove if name not in fields)
     fields = fields | {"updatedAt": SERVER_TIME, "dueAt": due_at(given.time, record.session.expires_at)}
     return [Update(record.document.path, fields, remove=remove, append=append, update_time=record.update_time)]
+
+
+def _may_meet_pruning(given: SaveInput) -> bool:
+    """Whether the row's state is built on others that somebody might prune just now: the session's version tells."""
+    return given.changes_state and given.shelf.options.max_persisted_chain_length is not None
 
 
 def _record_fields(given: SaveInput, head: HeadPlan | None) -> dict[str, Any]:

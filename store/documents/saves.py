@@ -129,8 +129,8 @@ async def _read_record(shelf: Shelf, call: SaveCall, session_id: str) -> RecordR
 
 
 async def _parent(shelf: Shelf, scope: Scope, saved: Snapshot, read: RecordRead) -> Ground | None:
-    """The state to store against: the parent's; None, which makes a checkpoint, where the parent is missing, has none, or
-    still runs: its state may be another one tomorrow."""
+    """The state to store against: the parent's; None, which makes a checkpoint, where the parent is missing, has
+    none, or still runs: its state may be another one tomorrow."""
     if saved.parent_id is None or saved.parent_id == saved.snapshot_id:
         return None
     head = read.record.head if read.record else None

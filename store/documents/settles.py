@@ -14,6 +14,7 @@ from store.documents.loading import read_one_row
 from store.documents.requests import token_of
 from store.documents.settlements import REQUEST_FIELDS
 from store.documents.shelf import Shelf, record_path, row_path, shard_path
+from store.documents.streams import last_segment_writes
 from store.errors import LeaseLostError, StateTooLargeError, UnavailableError
 from store.layout.chain import Ground
 from store.layout.fields import present
@@ -39,7 +40,7 @@ async def settle_turn(shelf: Shelf, lease: Lease, outcome: Outcome) -> Snapshot:
         if lease.is_aborting:
             outcome = as_aborted(outcome)
         plan = _plan(shelf, lease, outcome)
-        ahead = await _write_shards(shelf, lease, plan)
+        ahead = await _write_shards(shelf, lease, outcome, plan)
         result = await try_commit(shelf, [*_settle_writes(lease, outcome, plan), *ahead])
         if isinstance(result, Committed):
             return _settled(shelf, lease, outcome, plan, result.server_time)
@@ -78,12 +79,12 @@ def _plan(shelf: Shelf, lease: Lease, outcome: Outcome) -> HeadPlan | None:
     return plan_head(shelf.options.shape, lease.snapshot_id, token, ground.footing, outcome.state)
 
 
-async def _write_shards(shelf: Shelf, lease: Lease, plan: HeadPlan | None) -> list[Write]:
-    if plan is None:
-        return []
+async def _write_shards(shelf: Shelf, lease: Lease, outcome: Outcome, plan: HeadPlan | None) -> list[Write]:
+    """The writes besides row and session: the state's shards and the end of the event log."""
     ground: LeaseGround = lease.ground
-    sized = shard_writes(lease.scope.tenant, lease.session_id, plan.storage.shards, ground.expires_at)
-    return await write_ahead(shelf, sized)
+    shards = plan.storage.shards if plan else {}
+    sized = shard_writes(lease.scope.tenant, lease.session_id, shards, ground.expires_at)
+    return await write_ahead(shelf, [*sized, *last_segment_writes(lease, outcome.segments, outcome.segments_expire_at)])
 
 
 def _settle_writes(lease: Lease, outcome: Outcome, plan: HeadPlan | None) -> list[Write]:

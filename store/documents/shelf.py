@@ -22,7 +22,9 @@ def require_tenant(tenant: object) -> str:
 class Options:
     """The constructor keywords of every store; a wrong one is refused by name.
 
-    Sizes are bytes, `lease_staleness` is seconds: how old a heartbeat may be while its turn still counts as alive."""
+    Sizes are bytes, `lease_staleness` is seconds: how old a heartbeat may be while its turn still counts as alive.
+    `max_persisted_chain_length` is how many rows are kept along parent links from a row that is stored, itself included:
+    1 keeps the newest alone, None all."""
 
     checkpoint_interval: int = 25
     shard_size: int = 524_288
@@ -31,6 +33,7 @@ class Options:
     max_state_size: int = 67_108_864
     cache_size: int = 67_108_864
     lease_staleness: float = 60.0
+    max_persisted_chain_length: int | None = None
 
     def __post_init__(self) -> None:
         _require_range("checkpoint_interval", self.checkpoint_interval, 1, 10_000)
@@ -39,6 +42,8 @@ class Options:
         _require_range("commit_size", self.commit_size, 65_536, 10_000_000)
         _require_range("max_state_size", self.max_state_size, 1, 2**40)
         _require_range("cache_size", self.cache_size, 0, 2**40)
+        if self.max_persisted_chain_length is not None:
+            _require_range("max_persisted_chain_length", self.max_persisted_chain_length, 1, 1_000_000)
         staleness: object = self.lease_staleness
         if not isinstance(staleness, int | float) or isinstance(staleness, bool) or not 0 < staleness <= 86_400:
             raise InvalidRequestError("lease_staleness must be a number of seconds, over 0 and up to 86,400.")

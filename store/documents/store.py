@@ -2,24 +2,30 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 
 from store.documents import (
     aborts,
+    adoptions,
     branches,
     claims,
     deletions,
     directory,
     heartbeats,
+    pruning,
     reading,
     rewinds,
     saves,
     settles,
+    streams,
     tree,
     watching,
 )
 from store.documents.shelf import Shelf
 from store.models import (
     Abort,
+    Adopted,
+    Adoption,
     Beat,
     Change,
     Claim,
@@ -28,6 +34,7 @@ from store.models import (
     Outcome,
     SameSend,
     Scope,
+    Segment,
     Session,
     SessionPage,
     Snapshot,
@@ -58,7 +65,10 @@ class DocumentStore:
         return await reading.get_latest_snapshot_metadata(self._shelf, scope, session_id)
 
     async def save_snapshot(self, scope: Scope, snapshot_id: str | None, change: Change) -> Snapshot | None:
-        return await saves.save_snapshot(self._shelf, scope, snapshot_id, change)
+        saved = await saves.save_snapshot(self._shelf, scope, snapshot_id, change)
+        if saved is not None and saved.state is not None:
+            await pruning.prune_chain(self._shelf, scope, saved.session_id, saved.snapshot_id)
+        return saved
 
     def on_snapshot_status_change(
         self, scope: Scope, snapshot_id: str
@@ -72,7 +82,24 @@ class DocumentStore:
         return await heartbeats.beat(self._shelf, leases)
 
     async def settle_turn(self, lease: Lease, outcome: Outcome) -> Snapshot:
-        return await settles.settle_turn(self._shelf, lease, outcome)
+        settled = await settles.settle_turn(self._shelf, lease, outcome)
+        if settled.state is not None:
+            await pruning.prune_chain(self._shelf, lease.scope, settled.session_id, settled.snapshot_id)
+        return settled
+
+    async def adopt_turn(self, scope: Scope, snapshot_id: str, runner: str, attempt: str) -> Adopted | Adoption:
+        return await adoptions.adopt_turn(self._shelf, scope, snapshot_id, runner, attempt)
+
+    async def write_segments(self, lease: Lease, segments: Sequence[Segment], expires_at: datetime) -> bool:
+        return await streams.write_segments(self._shelf, lease, segments, expires_at)
+
+    async def read_segments(self, scope: Scope, snapshot_id: str) -> list[Segment]:
+        return await streams.read_segments(self._shelf, scope, snapshot_id)
+
+    def watch_segments(
+        self, scope: Scope, snapshot_id: str
+    ) -> AbstractAsyncContextManager[AsyncIterator[list[Segment]]]:
+        return streams.watch_segments(self._shelf, scope, snapshot_id)
 
     async def abort_turn(self, scope: Scope, snapshot_id: str) -> Abort:
         return await aborts.abort_turn(self._shelf, scope, snapshot_id)
@@ -102,12 +129,16 @@ class DocumentStore:
     async def truncate(
         self, scope: Scope, session_id: str, message_id: str, expected_tail: str | None = None
     ) -> Session:
-        return await rewinds.truncate(self._shelf, scope, session_id, message_id, expected_tail)
+        session = await rewinds.truncate(self._shelf, scope, session_id, message_id, expected_tail)
+        await pruning.prune_chain(self._shelf, scope, session_id, session.head_snapshot_id)
+        return session
 
     async def restore(
         self, scope: Scope, session_id: str, snapshot_id: str, expected_tail: str | None = None
     ) -> Session:
-        return await rewinds.restore(self._shelf, scope, session_id, snapshot_id, expected_tail)
+        session = await rewinds.restore(self._shelf, scope, session_id, snapshot_id, expected_tail)
+        await pruning.prune_chain(self._shelf, scope, session_id, session.head_snapshot_id)
+        return session
 
     async def branch(self, scope: Scope, source_id: str, message_id: str, session_id: str | None = None) -> Session:
         return await branches.branch(self._shelf, scope, source_id, message_id, session_id)

@@ -22,8 +22,8 @@ METADATA_FIELDS = (
     "formatVersion", "snapshotId", "sessionId", "parentId", "origin", "status", "finishReason", "error", "usage",
     "createdAt", "updatedAt", "heartbeatAt", "kind", "checkpointId", "checkpointShardCount", "checkpointBytes",
     "shards", "segmentPath", "patchDigest", "stateDigest", "attempt", "settledBy", "savedBy", "runner", "abortRunner",
-    "queuedUntil", "messageId", "messageText", "messageDigest", "retryOf", "model", "ownerId", "lastMessageId", "eventCount",
-    "requestShards", "expiresAt", "firesessionExpireAt",
+    "queuedUntil", "messageId", "messageText", "messageDigest", "retryOf", "model", "ownerId", "lastMessageId",
+    "eventCount", "requestShards", "expiresAt", "firesessionExpireAt", "pruned",
 )  # fmt: skip
 """Everything but the payloads: the mask of a metadata read."""
 
@@ -53,6 +53,7 @@ class Row:
     event_count: int | None = None
     request_shards: tuple[str, ...] = ()
     expires_at: datetime | None = None
+    is_pruned: bool = False  # it reads as missing; its document stays while a later row's state is built from it
 
     @property
     def name(self) -> str:
@@ -89,6 +90,7 @@ def read_row(document: Document) -> Row:
         event_count=reader.find("eventCount", int),
         request_shards=unpack_ids(reader.document, reader.fields.get("requestShards", [])),
         expires_at=reader.time("expiresAt"),
+        is_pruned=bool(reader.find("pruned", bool)),
     )
 
 

@@ -1,7 +1,6 @@
 """What a transcript says: its last message, its messages by id, and what an agent is shown of it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from store.canonical import Json
 from store.state import Raw, State
@@ -23,34 +22,72 @@ def has_message(state: State | None, message_id: str) -> bool:
     return any(message.key == message_id for message in messages_of(state))
 
 
-def is_compaction(message: dict[str, Any]) -> bool:
+def is_compaction(message: Json) -> bool:
     """Whether the message is a checkpoint that stands for everything before it."""
-    metadata = message.get("metadata")
+    metadata = message.get("metadata") if isinstance(message, dict) else None
     return isinstance(metadata, dict) and metadata.get("isCompaction") is True
+
+
+def since_compaction(messages: Sequence[Raw]) -> Sequence[Raw]:
+    """The messages that an agent is shown: from the newest compaction on, or all."""
+    for index in range(len(messages) - 1, -1, -1):
+        # The text is searched first, so that a long transcript need not be parsed message by message.
+        if b"isCompaction" in messages[index].text and is_compaction(messages[index].value()):
+            return messages[index:]
+    return messages
 
 
 def visible_history(state: State | None) -> list[Json]:
     """What an agent is shown: freshly parsed messages from the newest compaction on, or all."""
-    shown: list[Json] = []
-    for raw in reversed(messages_of(state)):
+    return [raw.value() for raw in since_compaction(messages_of(state))]
+
+
+def open_requests(messages: Sequence[Raw]) -> list[Json]:
+    """The tool requests that an agent would be shown without a response, in order, as `{name, ref, input}`.
+
+    Not only the newest model message can have them: a turn may go on after a request that somebody else has to answer.
+    """
+    waiting: list[Json] = []
+    for raw in since_compaction(messages):
+        if b"toolRe" not in raw.text:
+            continue
         message = raw.value()
-        shown.append(message)
-        if isinstance(message, dict) and is_compaction(message):
-            break
-    shown.reverse()
-    return shown
+        if role_of(message) == "model":
+            waiting += calls_in(parts_of(message), "toolRequest")
+        waiting = without_answered(waiting, parts_of(message))
+    return waiting
 
 
-def open_requests(messages: Sequence[Json]) -> list[Json]:
-    """The tool requests of the newest model message that no later message answers, as `{name, ref, input}`."""
-    answered: set[Json] = set()
-    for message in reversed(messages):
-        parts = [part for part in message.get("content", []) if isinstance(part, dict)]
-        answered |= {part["toolResponse"].get("ref") for part in parts if isinstance(part.get("toolResponse"), dict)}
-        if message.get("role") == "model":
-            requests = [part["toolRequest"] for part in parts if isinstance(part.get("toolRequest"), dict)]
-            return [request for request in requests if request.get("ref") not in answered]
-    return []
+def without_answered(requests: Sequence[Json], parts: Sequence[Json]) -> list[Json]:
+    """The requests that the responses among `parts` leave open; each response answers one request."""
+    waiting = list(requests)
+    for response in calls_in(parts, "toolResponse"):
+        answered = next((request for request in waiting if _name_of(request) == _name_of(response)), None)
+        if answered is not None:
+            waiting.remove(answered)
+    return waiting
+
+
+def _name_of(call: Json) -> tuple[str, Json]:
+    """What pairs a response with its request: the ref, or the tool's name where an agent gives no refs."""
+    ref = call.get("ref")
+    return ("name", call.get("name")) if ref is None else ("ref", ref)
+
+
+def calls_in(parts: Sequence[Json], kind: str) -> list[Json]:
+    """The tool requests or tool responses among `parts`."""
+    return [part[kind] for part in parts if isinstance(part, dict) and isinstance(part.get(kind), dict)]
+
+
+def role_of(message: Json) -> Json:
+    """The message's role; None for what has none, since a state that was saved may hold anything."""
+    return message.get("role") if isinstance(message, dict) else None
+
+
+def parts_of(message: Json) -> list[Json]:
+    """The message's parts; none for what has none."""
+    content = message.get("content") if isinstance(message, dict) else None
+    return content if isinstance(content, list) else []
 
 
 def interrupted_responses(requests: Sequence[Json]) -> list[Json]:
@@ -58,7 +95,7 @@ def interrupted_responses(requests: Sequence[Json]) -> list[Json]:
     output = {"interrupted": True, "message": "The turn ended before this call had a result."}
     return [
         {
-            "toolResponse": {"name": request["name"], "ref": request["ref"], "output": output},
+            "toolResponse": {name: request[name] for name in ("name", "ref") if name in request} | {"output": output},
             "metadata": {"interrupted": True},
         }
         for request in requests
@@ -76,6 +113,5 @@ def preview_of(message: Raw | None) -> str | None:
 
 def text_of(message: Json) -> str:
     """The text parts of a message, joined by spaces."""
-    content = message.get("content") if isinstance(message, dict) else None
-    parts = content if isinstance(content, list) else []
-    return " ".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
+    parts = [part for part in parts_of(message) if isinstance(part, dict)]
+    return " ".join(part["text"] for part in parts if isinstance(part.get("text"), str))

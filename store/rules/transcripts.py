@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from store.canonical import Json
 from store.errors import MessageNotFoundError
-from store.rules.history import interrupted_responses, messages_of, open_requests
+from store.rules.history import interrupted_responses, messages_of, open_requests, parts_of, role_of
 from store.state import Raw, State
 
 _MESSAGE_DEPTH = 3
@@ -18,32 +18,23 @@ def kept_count(messages: Sequence[Raw], message_id: str) -> int:
     model message stays with its tool messages. MessageNotFoundError."""
     for index, raw in enumerate(messages):
         if raw.key == message_id:
-            return index if raw.value().get("role") == "user" else _end_of_group(messages, index)
+            return index if role_of(raw.value()) == "user" else _end_of_group(messages, index)
     raise MessageNotFoundError(message_id)
 
 
 def _end_of_group(messages: Sequence[Raw], index: int) -> int:
     end = index + 1
-    while end < len(messages) and messages[end].value().get("role") == "tool":
+    while end < len(messages) and role_of(messages[end].value()) == "tool":
         end += 1
     return end
 
 
 def with_calls_closed(messages: Sequence[Raw], mint: Callable[[], str]) -> list[Raw]:
-    """The messages, with what closes the tool requests that the newest model message still waits for."""
-    newest = [raw.value() for raw in messages[_last_model(messages) :]]
-    closing = interrupted_responses(open_requests(newest))
+    """The messages, with what closes the tool requests that still wait for a response."""
+    closing = interrupted_responses(open_requests(messages))
     if not closing:
         return list(messages)
     return [*messages, Raw.of({"id": mint(), "role": "tool", "content": closing}, _MESSAGE_DEPTH)]
-
-
-def _last_model(messages: Sequence[Raw]) -> int:
-    """The index of the newest model message; the end where there is none."""
-    for index in range(len(messages) - 1, -1, -1):
-        if messages[index].value().get("role") == "model":
-            return index
-    return len(messages)
 
 
 def rewound(state: State, message_id: str) -> State:
@@ -58,22 +49,22 @@ def branched(state: State, message_id: str, mint: Callable[[], str]) -> State:
     kept = messages_of(state)[: kept_count(messages_of(state), message_id)]
     closed = with_calls_closed(kept, mint)
     names = {raw.key: mint() for raw in closed if raw.key is not None}
-    return state.with_messages(Raw.of(_renamed(raw.value(), names), _MESSAGE_DEPTH) for raw in closed)
+    return state.with_messages(_renamed(raw, names) for raw in closed)
 
 
-def _renamed(message: Json, names: Mapping[str, str]) -> Json:
+def _renamed(raw: Raw, names: Mapping[str, str]) -> Raw:
     """The message under its new id, with the ids in its metadata and its parts' metadata replaced."""
-    copy = {**message, "id": names[message["id"]]} if message.get("id") in names else dict(message)
+    copy = raw.value()
+    if not isinstance(copy, dict):
+        return raw
+    if raw.key is not None:
+        copy["id"] = names[raw.key]
     if "metadata" in copy:
         copy["metadata"] = _remapped(copy["metadata"], names)
-    if isinstance(copy.get("content"), list):
-        copy["content"] = [
-            {**part, "metadata": _remapped(part["metadata"], names)}
-            if isinstance(part, dict) and "metadata" in part
-            else part
-            for part in copy["content"]
-        ]
-    return copy
+    for part in parts_of(copy):
+        if isinstance(part, dict) and "metadata" in part:
+            part["metadata"] = _remapped(part["metadata"], names)
+    return Raw.of(copy, _MESSAGE_DEPTH)
 
 
 def _remapped(value: Json, names: Mapping[str, str]) -> Json:

@@ -81,7 +81,7 @@ async def send_streaming(http: httpx.AsyncClient, body: Mapping[str, Any]) -> Se
 
 async def send(http: httpx.AsyncClient, body: Mapping[str, Any]) -> dict[str, Any]:
     """A whole turn as one JSON answer: how it ended."""
-    return ok(await http.post("/chat", json=body))
+    return dict(ok(await http.post("/chat", json=body)))
 
 
 def ok(response: httpx.Response, status: int = 200) -> Any:

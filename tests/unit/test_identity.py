@@ -12,17 +12,17 @@ def as_received(text: str) -> str:
 
 
 def test_a_caller_without_headers_is_local() -> None:
-    assert caller_of({}) == Caller("local", "local")
+    assert caller_of({}) == Caller("local", "local", is_admin=True)
 
 
 def test_each_header_counts_alone() -> None:
-    assert caller_of({"x-user-id": "ada"}) == Caller("local", "ada")
-    assert caller_of({"x-tenant-id": "acme"}) == Caller("acme", "local")
+    assert caller_of({"x-user-id": "ada"}) == Caller("local", "ada", is_admin=True)
+    assert caller_of({"x-tenant-id": "acme"}) == Caller("acme", "local", is_admin=True)
 
 
 def test_names_beyond_ascii_arrive_whole() -> None:
     headers = {"x-user-id": as_received("Zoë 🦊"), "x-tenant-id": "Zoë 🦊"}
-    assert caller_of(headers) == Caller("Zoë 🦊", "Zoë 🦊")
+    assert caller_of(headers) == Caller("Zoë 🦊", "Zoë 🦊", is_admin=True)
 
 
 @pytest.mark.parametrize("value", ["", "  ", "a/b", "..", "__x__", "a\x00b", "é" * 701])

@@ -1,4 +1,4 @@
-"""Who is calling, from a request's headers. With AUTH=none every caller is believed: for the own machine only."""
+"""The caller, and what a request's headers claim of it. With AUTH=none they are believed: for the own machine only."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -12,19 +12,20 @@ NOBODY_IN_PARTICULAR: Final = "local"
 
 
 class Caller(NamedTuple):
-    """The tenant and the user that a request acts for; both are valid ids."""
+    """The tenant and user that a request acts for, both valid ids, and whether it may change what is the tenant's."""
 
     tenant: str
     user: str
+    is_admin: bool = False
 
 
 def caller_of(headers: Mapping[str, str]) -> Caller:
-    """The caller that the headers claim, `local` where they claim none.
+    """The caller that the headers claim, `local` where they claim none; an administrator too, there being no proof.
 
     `headers` is looked up by lower-case name; InvalidRequestError where a header holds no valid id. A header that is
     there but blank is refused: falling back to `local` would mix a misconfigured client's sessions with others'.
     """
-    return Caller(_id(headers, TENANT_HEADER), _id(headers, USER_HEADER))
+    return Caller(_id(headers, TENANT_HEADER), _id(headers, USER_HEADER), is_admin=True)
 
 
 def _id(headers: Mapping[str, str], name: str) -> str:

@@ -1,0 +1,106 @@
+"""Following a turn that another instance runs, or that is over: from its segments, its row's status, its messages."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from typing import Protocol
+
+from functions.dialects.native import ERROR, TURN_END
+from functions.engine.assembly import Event
+from functions.engine.broadcast import NumberedEvent
+from functions.engine.ending import events_of, last_model_message, turn_end
+from store.contract import SnapshotReader, SnapshotSubscriber, TurnStreams
+from store.errors import LeaseLostError, SnapshotNotFoundError
+from store.layout.segments import EventLog
+from store.models import Scope, Segment, Snapshot, SnapshotStatus
+
+
+class FollowedStore(SnapshotReader, SnapshotSubscriber, TurnStreams, Protocol):
+    """What following a turn needs of a store."""
+
+
+async def follow(
+    store: FollowedStore, scope: Scope, snapshot_id: str, after: int = 0
+) -> AsyncGenerator[NumberedEvent, None]:
+    """The turn's events behind number `after`: as its runner writes them, and its end once its row is settled."""
+    log = EventLog(snapshot_id)
+    seen = after
+    async with AsyncExitStack() as watches:
+        segments = await watches.enter_async_context(store.watch_segments(scope, snapshot_id))
+        statuses = await watches.enter_async_context(store.on_snapshot_status_change(scope, snapshot_id))
+        async for found in _until_settled(segments, statuses):
+            for numbered in _events(log, found):
+                # The end is told once the row says so: a log can be written ahead of the commit that ends the turn.
+                if numbered.id > seen and numbered.event.name != TURN_END:
+                    seen = numbered.id
+                    yield numbered
+    async for numbered in ended(store, scope, snapshot_id, seen):
+        yield numbered
+
+
+async def ended(store: FollowedStore, scope: Scope, snapshot_id: str, seen: int) -> AsyncGenerator[NumberedEvent, None]:
+    """What is left to tell of a turn that is over, to a reader that knows the events up to `seen`."""
+    snapshot = await store.get_snapshot(scope, snapshot_id)
+    if snapshot is None:
+        raise SnapshotNotFoundError(snapshot_id)
+    # Read anew: what was followed may have been written twice, the second time with more in it.
+    kept = list(_events(EventLog(snapshot_id), await store.read_segments(scope, snapshot_id)))
+    if snapshot.status is SnapshotStatus.EXPIRED:
+        kept = [numbered for numbered in kept if numbered.event.name != TURN_END]
+        error = LeaseLostError(snapshot_id)
+        last = Event(ERROR, {"code": error.code, "message": error.message})
+        kept.append(NumberedEvent(max(seen, len(kept)) + 1, last))
+    elif not kept and seen == 0:
+        kept = [NumberedEvent(number, event) for number, event in enumerate(events_of(snapshot), start=1)]
+    elif not kept or kept[-1].event.name != TURN_END:
+        kept.append(NumberedEvent(max(seen, len(kept)) + 1, turn_end(snapshot, last_model_message(snapshot))))
+    for numbered in kept:
+        if numbered.id > seen:
+            yield numbered
+
+
+async def can_continue(store: FollowedStore, scope: Scope, snapshot: Snapshot, after: int) -> bool:
+    """Whether the events of a settled turn can be told from behind `after`: from the first one always, else only while
+    they are kept."""
+    if after == 0 or not snapshot.status.is_terminal:
+        return True
+    return bool(await store.read_segments(scope, snapshot.snapshot_id))
+
+
+def _events(log: EventLog, segments: Sequence[Segment]) -> list[NumberedEvent]:
+    return [NumberedEvent(number, Event(name, data)) for number, name, data in log.feed(segments)]
+
+
+async def _until_settled(
+    segments: AsyncIterator[list[Segment]], statuses: AsyncIterator[SnapshotStatus]
+) -> AsyncGenerator[list[Segment], None]:
+    """Segments as they come, until the row is settled or has expired."""
+    found: asyncio.Queue[list[Segment] | None] = asyncio.Queue()
+    tasks = (asyncio.create_task(_pass_on(segments, found)), asyncio.create_task(_pass_on_end(statuses, found)))
+    try:
+        while (delivery := await found.get()) is not None:
+            yield delivery
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _pass_on(segments: AsyncIterator[list[Segment]], found: "asyncio.Queue[list[Segment] | None]") -> None:
+    try:
+        async for delivery in segments:
+            found.put_nowait(delivery)
+    except Exception:
+        found.put_nowait(None)
+        raise
+
+
+async def _pass_on_end(statuses: AsyncIterator[SnapshotStatus], found: "asyncio.Queue[list[Segment] | None]") -> None:
+    try:
+        async for _ in statuses:
+            pass  # only the end counts
+    finally:
+        found.put_nowait(None)

@@ -1,0 +1,83 @@
+"""Keeps a running turn's events where other instances can follow them: in segments, one a second at most.
+
+A turn that ends within the first second writes none; the end of a longer one's log is part of its settle.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from functions.engine.assembly import Event
+from functions.engine.broadcast import Broadcast
+from store.contract import TurnStreams
+from store.errors import StoreError
+from store.layout.segments import cut_segments, log_line
+from store.models import Lease, Segment
+
+_LOG = logging.getLogger("firesession.recording")
+INTERVAL: Final = 1.0  # seconds
+
+
+class Recorder:
+    """Writes one turn's log. `lifetime` is how long segments are kept, in seconds."""
+
+    def __init__(self, store: TurnStreams, lease: Lease, broadcast: Broadcast, lifetime: float) -> None:
+        self._store = store
+        self._lease = lease
+        self._broadcast = broadcast
+        self._lifetime = timedelta(seconds=lifetime)
+        self._started = asyncio.get_running_loop().time()
+        self._written = 0  # events
+        self._next_index = 0
+        self._writing = asyncio.Lock()
+        self._task = asyncio.create_task(self._run(), name=f"firesession-recorder-{lease.snapshot_id}")
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(INTERVAL)
+            async with self._writing:
+                if self._broadcast.count > self._written:
+                    await self._write()
+
+    async def _write(self) -> None:
+        count = self._broadcast.count
+        segments = self._segments(self._broadcast.events[self._written : count])
+        try:
+            has_landed = await self._store.write_segments(self._lease, segments, self.expires_at)
+        except StoreError as error:
+            _LOG.warning("a segment of turn %s was not written: %s", self._lease.snapshot_id, error.code)
+            return
+        if has_landed:
+            self._written = count
+            self._next_index += len(segments)
+
+    def _segments(self, events: Sequence[Event]) -> list[Segment]:
+        lines = [
+            (number, log_line(number, event.name, event.data))
+            for number, event in enumerate(events, start=self._written + 1)
+        ]
+        return cut_segments(self._next_index, lines)
+
+    @property
+    def expires_at(self) -> datetime:
+        """Counted from the turn's creation, a time of the database, and on by a duration, which needs no clock."""
+        elapsed = asyncio.get_running_loop().time() - self._started
+        return self._lease.created_at + timedelta(seconds=elapsed) + self._lifetime
+
+    async def stop(self) -> None:
+        """Writes no more by itself; one write that is under way has been answered once this returns."""
+        async with self._writing:
+            self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def closing(self, end: Event) -> tuple[Segment, ...]:
+        """The rest of the log up to the turn's end; nothing where the turn was too short for any."""
+        if self._next_index == 0:
+            return ()
+        return tuple(self._segments([*self._broadcast.events[self._written :], end]))
+
+
+MakeRecorder = Callable[[Lease, Broadcast], Recorder]
+"""Makes the recorder of one turn."""
