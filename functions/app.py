@@ -1,7 +1,6 @@
 """Routing and the error table: from a request to a handler, from an error to an answer."""
 
 import logging
-from enum import Enum, auto
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -19,6 +18,7 @@ from functions.errors import (
 from functions.handlers.abort import abort
 from functions.handlers.chat import chat, reattach
 from functions.handlers.context import Context, Handler
+from functions.handlers.retention import erase, get_retention, put_retention, sweep
 from functions.handlers.sessions import create_session, get_session, list_messages, list_sessions
 from functions.handlers.snapshot import snapshot
 from functions.handlers.status import health, openapi, ready
@@ -32,22 +32,14 @@ from functions.handlers.transcripts import (
     update_session,
 )
 from functions.handlers.turn import turn
-from functions.identity import Caller
+from functions.identity.access import Access, admit
 from functions.replies import JsonReply
 from functions.security import harden
 from functions.settings import Settings
-from functions.wiring import Application, application
+from functions.wiring import application
 from store.errors import InvalidRequestError, StoreError
 
 _LOG = logging.getLogger("firesession.app")
-
-
-class Access(Enum):
-    """Who is let in to a route. Whose session it is comes later, and is the store's to decide."""
-
-    CALLER = auto()
-    SCHEDULER = auto()
-    ANYBODY = auto()
 
 
 class Route(NamedTuple):
@@ -63,11 +55,15 @@ class Route(NamedTuple):
 ROUTES: Final = (
     Route("chat", "POST", "/chat", chat),
     Route("chat", "GET", "/chat/{snapshotId}", reattach),
-    Route("turn", "POST", "/turn", turn),
+    Route("turn", "POST", "/turn", turn, Access.SCHEDULER),
     Route("abort", "POST", "/abort", abort),
     Route("snapshot", "GET", "/snapshot", snapshot),
     Route("sessions", "POST", "/sessions", create_session),
     Route("sessions", "GET", "/sessions", list_sessions),
+    Route("sessions", "DELETE", "/sessions", erase),
+    Route("sessions", "GET", "/retention", get_retention),
+    Route("sessions", "PUT", "/retention", put_retention),
+    Route("sweep", "POST", "/sweep", sweep, Access.SCHEDULER),
     Route("sessions", "GET", "/sessions/{sessionId}", get_session),
     Route("sessions", "GET", "/sessions/{sessionId}/messages", list_messages),
     Route("sessions", "PATCH", "/sessions/{sessionId}", update_session),
@@ -95,7 +91,8 @@ async def serve(request: Request, settings: Settings, function: str | None = Non
     try:
         route, values = find_route(request, function)
         parts = application(settings)
-        caller = await admit(parts, route.access, request)  # before the body is read: strangers get no parser to work
+        # Before the body is read: a stranger cannot make us parse anything.
+        caller = await admit(parts.authentication, route.access, request.headers)
         response = await route.handler(Context(parts, request, values, caller))
     except ClientDisconnect:
         response = Response(status_code=499)  # the client left while its body was being read
@@ -103,15 +100,6 @@ async def serve(request: Request, settings: Settings, function: str | None = Non
         response = _failure(request, error)
     response.headers.update(headers)
     return harden(response)
-
-
-async def admit(parts: Application, access: Access, request: Request) -> Caller | None:
-    """Who sent the request, where its route wants to know. UnauthenticatedError, PermissionDeniedError."""
-    if access is Access.CALLER:
-        return await parts.authentication.caller(request.headers)
-    if access is Access.SCHEDULER:
-        await parts.authentication.require_scheduler(request.headers)
-    return None
 
 
 def find_route(request: Request, function: str | None) -> tuple[Route, dict[str, str]]:

@@ -74,3 +74,9 @@ async def sessions(request: Request) -> Response:
 async def turn(request: Request) -> Response:
     """POST /turn."""
     return await serve(request, _SETTINGS, "turn")
+
+
+@functions_framework.aio.http
+async def sweep(request: Request) -> Response:
+    """POST /sweep."""
+    return await serve(request, _SETTINGS, "sweep")

@@ -17,10 +17,12 @@ from functions.engine.limits import EngineLimits
 from functions.engine.queue import TurnQueue
 from functions.engine.recording import MakeRecorder, Recorder
 from functions.engine.shutdown import drain_on_termination
+from functions.housekeeping import SweepLoop
 from functions.identity.authentication import Authentication, authentication_of
 from functions.settings import Settings
 from store.contract import (
     QueuedTurns,
+    RetentionStore,
     SessionDirectory,
     SessionStore,
     SnapshotMetadataReader,
@@ -29,6 +31,7 @@ from store.contract import (
     TurnStore,
     TurnStreams,
 )
+from store.models import RetentionRules
 
 
 class FullStore(
@@ -40,9 +43,13 @@ class FullStore(
     TranscriptEditor,
     QueuedTurns,
     TurnStreams,
+    RetentionStore,
     Protocol,
 ):
     """A store with every capability that the functions use."""
+
+    async def close(self) -> None:
+        """Ends listeners and frees connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,7 @@ class Application:
     authentication: Authentication
 
 
+_sweeping: WeakKeyDictionary[asyncio.AbstractEventLoop, SweepLoop] = WeakKeyDictionary()
 _applications: WeakKeyDictionary[asyncio.AbstractEventLoop, Application] = WeakKeyDictionary()
 
 
@@ -64,6 +72,8 @@ def application(settings: Settings) -> Application:
     loop = asyncio.get_running_loop()
     if loop not in _applications:
         made = _applications[loop] = build(settings)
+        if settings.sweep_interval is not None:
+            _sweeping[loop] = SweepLoop(made.store, settings.sweep_interval)
         drain_on_termination(lambda: made.engine.drain(settings.shutdown_grace))
     return _applications[loop]
 
@@ -113,6 +123,8 @@ def make_store(settings: Settings) -> FullStore:
         "shard_size": settings.shard_size,
         "max_state_size": settings.max_state_bytes,
         "lease_staleness": settings.lease_staleness,
+        "retention": RetentionRules(settings.retention_max_idle_days, settings.retention_max_count_per_user),
+        "legacy_owner": settings.legacy_owner,
         "max_persisted_chain_length": settings.max_chain_length,
     }
     if settings.store == "firestore":

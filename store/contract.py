@@ -19,6 +19,7 @@ from store.models import (
     Lease,
     NewSession,
     Outcome,
+    RetentionRules,
     SameSend,
     Scope,
     Segment,
@@ -27,6 +28,7 @@ from store.models import (
     Snapshot,
     SnapshotPage,
     SnapshotStatus,
+    SweepReport,
     Transcript,
 )
 from store.state import State
@@ -182,3 +184,25 @@ class TurnStreams(Protocol):
         self, scope: Scope, snapshot_id: str
     ) -> AbstractAsyncContextManager[AsyncIterator[list[Segment]]]:
         """Segments as they come, those of now first, some repeatedly."""
+
+
+@runtime_checkable
+class RetentionStore(Protocol):
+    """What is kept, and for how long."""
+
+    async def get_retention(self, tenant: str) -> RetentionRules:
+        """The tenant's rules, or the defaults."""
+
+    async def set_retention(
+        self, tenant: str, max_idle_days: int | None, max_count_per_user: int | None
+    ) -> RetentionRules:
+        """None keeps, 0 switches off; InvalidRequestError for negative numbers."""
+
+    async def trim_sessions(self, scope: Scope) -> int:
+        """Deletes the user's persisted sessions beyond the cap, least recently used first; spares running ones."""
+
+    async def sweep(self, limit: int = 500, *, dry_run: bool = False) -> SweepReport:
+        """One bounded sweep over all tenants: about `limit` documents deleted at most."""
+
+    async def erase_user(self, scope: Scope, most: int = 500) -> bool:
+        """Deletes all that the user has, running turns included, about `most` documents a call: whether it is done."""

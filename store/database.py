@@ -9,12 +9,14 @@ only. The semantics are Firestore's, reduced to what we use:
 * all documents of one read are of one moment, its `time`.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, final
+
+from store.errors import DataLossError
 
 Value: TypeAlias = Any  # None | bool | int | str | bytes | datetime | list[Value] | dict[str, Value]
 Fields: TypeAlias = Mapping[str, Value]
@@ -141,7 +143,8 @@ class Condition(NamedTuple):
 class Query:
     """Documents of one kind, of one tenant or (tenant None) of all. `order` holds (field, descending) and always ends,
     implicitly, with the document's id in the direction of the last entry; `start_after` holds one value per entry of
-    `order`, and the id."""
+    `order`, and the id. `on_damage` is given the error of a document that cannot be read, which then is left out; without
+    it the query fails. Called from any thread, perhaps several times for one document."""
 
     kind: Kind
     tenant: str | None
@@ -150,6 +153,7 @@ class Query:
     start_after: tuple[Value, ...] | None = None
     limit: int | None = None
     mask: tuple[str, ...] | None = None
+    on_damage: Callable[[DataLossError], None] | None = field(default=None, compare=False)
 
 
 class CommitRefusedError(Exception):

@@ -131,6 +131,26 @@ class SessionPage:
 
 
 @dataclass(frozen=True, slots=True)
+class RetentionRules:
+    """A tenant's limits; 0 switches a rule off. Temporary sessions have their own, fixed expiry."""
+
+    max_idle_days: int = 30
+    max_count_per_user: int = 30
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    """What one sweep did, in sessions. `reasons` counts the deleted ones by why: `expired`, `idle`, `cap`, `resumed`
+    (a deletion that was cut short before). `is_done` is whether nothing that is due was left over."""
+
+    examined: int
+    deleted: int
+    spared: int
+    is_done: bool
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Transcript:
     """A session with the state that its next turn continues from (None before the first)."""
 
@@ -212,8 +232,10 @@ class Outcome:
 class Lease:
     """The right to run one session's turn, held by whoever knows `attempt`.
 
-    `state` is what the turn continues from, `parent_id` its row. `is_aborting` becomes true once the store has seen an
-    abort of this turn. `version` and `ground` are the store's own: what it last knew of the row, and of the parent."""
+    `state` is what the turn continues from, `parent_id` its row, `parent_usage` the tokens of that row's turn where
+    they are known. `is_untitled` is whether nothing has given the session a title yet. `is_aborting` becomes true once
+    the store has seen an abort of this turn. `version` and `ground` are the store's own: what it last knew of the row,
+    and of the parent."""
 
     scope: Scope
     session_id: str
@@ -230,6 +252,7 @@ class Lease:
     message_text: str | None = None
     parent_usage: Mapping[str, int] | None = None
     is_new_session: bool = False
+    is_untitled: bool = False
     is_aborting: bool = False
 
 

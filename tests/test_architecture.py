@@ -18,7 +18,7 @@ VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "servi
 # listed lies above all of them.
 LAYERS = (
     {"errors", "ids", "canonical", "state", "models", "database"},
-    {"contract", "rules", "layout"},
+    {"contract", "rules", "layout", "legacy"},
     {"documents"},
     {"local", "memory", "file", "firestore"},
 )

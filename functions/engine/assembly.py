@@ -55,9 +55,10 @@ class Assembly:
         self.finish_reason: str | None = None
         self.interrupts = False
 
-    def prepend(self, message: dict[str, Json]) -> None:
-        """Puts a message before all that the turn adds: a compaction that was made for it."""
-        self._messages.insert(0, message)
+    def insert_compaction(self, message: dict[str, Json]) -> None:
+        """Puts a compaction that was made for the turn right before the user's message, the last one that was given:
+        what closes earlier calls belongs to the part that is summed up."""
+        self._messages.insert(self._given - 1, message)
         self._given += 1
 
     def add(self, event: AgentEvent) -> Iterator[Event]:

@@ -3,13 +3,19 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from functions.agents.base import Agent
 from functions.engine.compaction import compacted, compaction_message, summarise
 from functions.engine.ending import error_of
 from store.contract import TurnStore
-from store.errors import CompactionConflictError, LeaseLostError, StoreError
+from store.errors import (
+    CompactionConflictError,
+    InvalidRequestError,
+    LeaseLostError,
+    StateTooLargeError,
+    StoreError,
+)
 from store.models import FinishReason, Lease, Outcome, SnapshotStatus
 
 _LOG = logging.getLogger("firesession.compacting")
@@ -24,11 +30,14 @@ class CompactionFailedError(StoreError):
 class Compaction:
     """One compaction under its lease. CompactionConflictError where it was stopped or superseded."""
 
-    def __init__(self, lease: Lease, agent: Agent, store: TurnStore, mint: Callable[[], str]) -> None:
+    def __init__(
+        self, lease: Lease, agent: Agent, store: TurnStore, mint: Callable[[], str], abort_grace: float
+    ) -> None:
         self.lease = lease
         self._agent = agent
         self._store = store
         self._mint = mint
+        self._grace = abort_grace
         self._stopped = asyncio.Event()
 
     def request_stop(self) -> None:
@@ -53,26 +62,34 @@ class Compaction:
         stopping.cancel()
         if self._stopped.is_set():
             working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
+            await asyncio.wait((working,), timeout=self._grace)  # an agent that ignores even that is left behind
         await leave_heartbeats(self.lease)
         return await self._settle(working)
 
     async def _settle(self, working: "asyncio.Task[str]") -> dict[str, Any]:
-        if working.cancelled():
+        if not working.done() or working.cancelled():
             await self._store_end(Outcome(SnapshotStatus.ABORTED, FinishReason.ABORTED.value))
             raise CompactionConflictError
         failure = working.exception()
         if failure is not None:
-            _LOG.error("the compaction %s failed", self.lease.snapshot_id, exc_info=failure)
-            error = error_of(failure)
-            await self._store_end(Outcome(SnapshotStatus.FAILED, FinishReason.FAILED.value, error=error))
-            raise CompactionFailedError(f"The transcript could not be summed up: {error['message']}")
+            return await self._fail(failure)
         message = compaction_message(working.result(), self._mint)
-        state = compacted(self.lease.state, message, self._mint)
-        stored = await self._store_end(Outcome(SnapshotStatus.COMPLETED, FinishReason.STOP.value, state))
+        try:
+            state = compacted(self.lease.state, message, self._mint)
+            stored = await self._store_end(Outcome(SnapshotStatus.COMPLETED, FinishReason.STOP.value, state))
+        except (InvalidRequestError, StateTooLargeError) as refusal:  # of the summary, before anything was sent
+            return await self._fail(refusal)
         if stored is not SnapshotStatus.COMPLETED:
             raise CompactionConflictError
         return message
+
+    async def _fail(self, failure: BaseException) -> NoReturn:
+        _LOG.error("the compaction %s failed", self.lease.snapshot_id, exc_info=failure)
+        error = error_of(failure)
+        stored = await self._store_end(Outcome(SnapshotStatus.FAILED, FinishReason.FAILED.value, error=error))
+        if stored is SnapshotStatus.ABORTED:
+            raise CompactionConflictError
+        raise CompactionFailedError(f"The transcript could not be summed up: {error['message']}")
 
     async def _store_end(self, outcome: Outcome) -> SnapshotStatus:
         """Settles; a compaction that an abort meets on its way becomes an aborted row without a state."""

@@ -9,7 +9,7 @@ from store.canonical import Json
 from store.errors import AlreadyCompactError
 from store.ids import mint_id
 from store.models import Lease
-from store.rules.history import is_compaction, messages_of, visible_history
+from store.rules.history import is_compaction, messages_of, role_of, since_compaction, visible_history
 from store.rules.transcripts import with_calls_closed
 from store.state import Raw, State
 
@@ -34,7 +34,7 @@ def require_compactable(state: State) -> None:
     """AlreadyCompactError unless a complete turn stands behind the newest compaction."""
     messages = messages_of(state)
     last = messages[-1].value() if messages else None
-    if last is None or last.get("role") not in ("model", "tool") or is_compaction(last):
+    if role_of(last) not in ("model", "tool") or is_compaction(last):
         raise AlreadyCompactError
 
 
@@ -54,7 +54,7 @@ def _tokens(lease: Lease) -> int:
     counted = usage.get("totalTokens") or usage.get("inputTokens", 0) + usage.get("outputTokens", 0)
     if counted:
         return counted
-    return sum(len(Raw.stored(message).text) for message in visible_history(lease.state)) // CHARACTERS_PER_TOKEN
+    return sum(len(raw.text.decode()) for raw in since_compaction(messages_of(lease.state))) // CHARACTERS_PER_TOKEN
 
 
 async def summarise(agent: Agent, lease: Lease, aborted: asyncio.Event, instructions: str | None = None) -> str:

@@ -1,6 +1,7 @@
 """The turns of one instance: starts them, stops them, and finds those that a caller may attach to."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,15 +18,16 @@ from functions.engine.recording import MakeRecorder
 from functions.engine.requests import TurnRequest
 from functions.engine.running import RunningTurn
 from functions.errors import RateLimitedError
-from store.contract import QueuedTurns, TurnStore
+from store.contract import QueuedTurns, RetentionStore, TurnStore
 from store.errors import StoreError, UnavailableError
 from store.ids import mint_id
 from store.models import Adoption, Beat, Claim, Lease, NewSession, Origin, SameSend, Scope
 
+_LOG = logging.getLogger("firesession.engine")
 _RETRY_SECONDS = 2.0  # a turn takes seconds; less would only be refused again
 
 
-class EngineStore(TurnStore, QueuedTurns, Protocol):
+class EngineStore(TurnStore, QueuedTurns, RetentionStore, Protocol):
     """What an engine needs of a store."""
 
 
@@ -51,7 +53,7 @@ class Engine:
         self._queue = queue
         self._is_draining = False
         self._working: dict[str, RunningTurn | Compaction] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._starting: dict[str, bool] = {}  # minted ids whose claim is under way, and whether an abort overtook it
         self._users: Counter[Scope] = Counter()
         self._heart = Heart(store, limits.heartbeat_interval, self._on_beat)
@@ -112,7 +114,9 @@ class Engine:
     async def compact(self, scope: Scope, session_id: str, instructions: str | None) -> dict[str, Any]:
         """Sums the session's transcript up, under the session's lease, and gives the stored message.
         AlreadyCompactError, CompactionConflictError, and what a claim raises."""
-        return await asyncio.shield(asyncio.create_task(self._compact(scope, session_id, instructions)))
+        task = asyncio.create_task(self._compact(scope, session_id, instructions))
+        self._keep(task)
+        return await asyncio.shield(task)
 
     async def _compact(self, scope: Scope, session_id: str, instructions: str | None) -> dict[str, Any]:
         claim = Claim(
@@ -128,7 +132,7 @@ class Engine:
         )
         lease = await self._claim(scope, claim)
         assert isinstance(lease, Lease)  # a compaction has no message by which it could be sent twice
-        compaction = Compaction(lease, self._agent, self._store, self._mint)
+        compaction = Compaction(lease, self._agent, self._store, self._mint, self._limits.abort_grace)
         self._join(compaction)
         try:
             return await compaction.run(self._heart.leave, instructions)
@@ -159,15 +163,28 @@ class Engine:
         turn = RunningTurn(request, lease, self._agent, self._store, self._limits, self._mint, self._make_recorder)
         self._join(turn)
         task = asyncio.create_task(self._live(turn), name=f"firesession-turn-{lease.snapshot_id}")
+        self._keep(task)
+        return turn
+
+    def _keep(self, task: "asyncio.Task[Any]") -> None:
+        """Until it is done; `close` waits for it."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return turn
 
     async def _live(self, turn: RunningTurn) -> None:
         try:
             await turn.run(self._heart.leave)
         finally:
             await self._part(turn)
+        if turn.lease.is_new_session:
+            await self._trim(turn.lease.scope)
+
+    async def _trim(self, scope: Scope) -> None:
+        """The cap on a user's sessions, checked where one was made; the sweep makes up for what fails here."""
+        try:
+            await self._store.trim_sessions(scope)
+        except StoreError as error:
+            _LOG.warning("the sessions of a user were not trimmed: %s", error.code)
 
     def _join(self, work: RunningTurn | Compaction) -> None:
         self._working[work.lease.snapshot_id] = work

@@ -79,8 +79,7 @@ class RunningTurn:
         """Never raises: how the turn ended is the last event."""
         try:
             self.broadcast.publish(self._start_event())
-            titling = Titling(self._agent, self._turn(), self.lease)
-            outcome = await titling.applied_to(await self._produce())
+            outcome = await self._titled()
             await leave_heartbeats(self.lease)
             if self._recorder is not None:
                 await self._recorder.stop()
@@ -134,6 +133,13 @@ class RunningTurn:
             last_message_id=last_message_id(outcome.state),
         )
 
+    async def _titled(self) -> Outcome:
+        titling = Titling(self._agent, self.lease, self._request.message, self._turn)
+        try:
+            return await titling.applied_to(await self._produce(), self._aborted)
+        finally:
+            titling.stop()
+
     async def _produce(self) -> Outcome:
         """Runs the agent to its end, or until it is stopped, and says how that was."""
         if self.lease.is_aborting:
@@ -161,7 +167,8 @@ class RunningTurn:
 
     async def _consume(self) -> None:
         turn = self._turn()
-        if is_due(self.lease, self._limits.compact_at_tokens):
+        # An answer belongs to the exchange that it goes on with, which no summary may part from it.
+        if self._request.message is not None and is_due(self.lease, self._limits.compact_at_tokens):
             turn = await self._compacted(turn)
         async for event in self._agent.run(turn):
             if self._is_done_producing:
@@ -196,8 +203,8 @@ class RunningTurn:
         except Exception:  # whatever an agent's own summary raises
             _LOG.exception("turn %s goes on without its compaction", self.lease.snapshot_id)
             return turn
-        self._assembly.prepend(message)
-        return replace(turn, history=[deepcopy(message), *deepcopy(self._brought)])
+        self._assembly.insert_compaction(message)
+        return replace(turn, history=[deepcopy(message)])
 
     def _outcome_of(self, working: "asyncio.Task[None]") -> Outcome:
         failure = working.exception()

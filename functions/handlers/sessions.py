@@ -3,6 +3,7 @@
 import base64
 import binascii
 
+from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from functions.handlers.context import Context
@@ -31,7 +32,8 @@ async def create_session(context: Context) -> Response:
     )
     custom = State.of({"messages": [], "custom": request.custom}) if request.has_custom else None
     session = await application.store.create_session(context.scope, request.id, new, custom)
-    return JsonReply(session_reply(session), 201)
+    trimming = BackgroundTask(application.store.trim_sessions, context.scope)
+    return JsonReply(session_reply(session), 201, background=trimming)
 
 
 async def list_sessions(context: Context) -> Response:

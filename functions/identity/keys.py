@@ -84,7 +84,7 @@ class PublicKeys:
         try:
             answer = await self._fetch(self._url)
             keys = read_keys(answer.body)
-        except (OSError, http.client.HTTPException, ValueError, PyJWTError) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             _LOG.warning("the keys at %s cannot be fetched: %s", self._url, error)
             self._is_current = False
             self._next_fetch_at = self._clock() + PAUSE_AFTER_FAILURE
@@ -96,11 +96,11 @@ class PublicKeys:
 
 
 def read_keys(body: bytes) -> dict[str, PyJWK]:
-    """The RSA keys of a JSON Web Key Set by their ids. ValueError or PyJWTError where it has none."""
-    document = json.loads(body)
-    if not isinstance(document, dict):
-        raise ValueError("it is not a set of keys")
-    keys = PyJWKSet.from_dict(document).keys
+    """The RSA keys of a JSON Web Key Set by their ids. ValueError where it has none."""
+    try:
+        keys = PyJWKSet.from_dict(json.loads(body)).keys
+    except (PyJWTError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"it is no set of keys ({error})") from error  # PyJWT believes what it is given to be one
     named = {key.key_id: key for key in keys if key.key_id and key.key_type == "RSA"}
     if not named:
         raise ValueError("it has no RSA key with an id")

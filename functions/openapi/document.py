@@ -9,8 +9,15 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_jso
 from pydantic_core import core_schema
 
 from functions.dialects.native import MEDIA_TYPE
-from functions.errors import PayloadTooLargeError, UnsupportedMediaTypeError, status_of_kind
+from functions.errors import (
+    PayloadTooLargeError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+    UnsupportedMediaTypeError,
+    status_of_kind,
+)
 from functions.identity import TENANT_HEADER, USER_HEADER
+from functions.identity.access import Access
 from functions.openapi.replies import REPLIES, Schema, one_of_them
 from functions.openapi.routes import ROUTES, STORE_ERRORS, Errors, Reply, Route
 from functions.wire.messages import KINDS
@@ -21,6 +28,7 @@ CONTRACT_VERSION: Final = "1.0"
 
 _REFERENCE: Final = "#/components/schemas/{model}"
 _PATH_PARAMETER: Final = re.compile(r"\{(\w+)\}")
+_TOKENS: Final = {Access.CALLER: "IdToken", Access.SCHEDULER: "SchedulerToken"}
 _CALLER: Final = {"Tenant": TENANT_HEADER, "User": USER_HEADER}
 
 
@@ -55,7 +63,11 @@ def openapi_document() -> dict[str, Any]:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": dict(paths),
-        "components": {"schemas": _components(schemas), "parameters": _caller_parameters()},
+        "components": {
+            "schemas": _components(schemas),
+            "parameters": _caller_parameters(),
+            "securitySchemes": _token_schemes(),
+        },
     }
 
 
@@ -87,6 +99,19 @@ def _caller_parameters() -> dict[str, Schema]:
     }
 
 
+def _token_schemes() -> dict[str, Schema]:
+    what = {Access.CALLER: "A Firebase ID token", Access.SCHEDULER: "An OIDC token of SCHEDULER_ACCOUNT"}
+    return {
+        _TOKENS[access]: {
+            "type": "http",
+            "scheme": "bearer",
+            "bearerFormat": "JWT",
+            "description": f"{token}; needed where the server runs with AUTH=firebase.",
+        }
+        for access, token in what.items()
+    }
+
+
 def _operation(route: Route, schemas: dict[str, Schema]) -> dict[str, Any]:
     operation: dict[str, Any] = {"operationId": route.operation, "summary": route.summary}
     parameters = _parameters(route, schemas)
@@ -95,6 +120,8 @@ def _operation(route: Route, schemas: dict[str, Schema]) -> dict[str, Any]:
     if route.body is not None:
         content = {"application/json": {"schema": one_of_them(route.body.__name__)}}
         operation["requestBody"] = {"required": not _takes_nothing(route.body), "content": content}
+    if route.access in _TOKENS:
+        operation["security"] = [{_TOKENS[route.access]: []}, {}]  # the empty one: AUTH=none
     operation["responses"] = {
         **{str(status): _success(reply) for status, reply in route.replies.items()},
         **{str(status): _failure(status, kinds) for status, kinds in sorted(_failures(route).items())},
@@ -121,7 +148,7 @@ def _parameters(route: Route, schemas: dict[str, Schema]) -> list[Schema]:
         required = schema.get("required", [])
         for name, member in schema["properties"].items():
             parameters.append({"name": name, "in": "query", "required": name in required} | _split(member))
-    if route.reads_store:
+    if route.access is Access.CALLER:
         parameters += [{"$ref": f"#/components/parameters/{component}"} for component in _CALLER]
     return parameters
 
@@ -147,6 +174,8 @@ def _failures(route: Route) -> dict[int, list[type[StoreError]]]:
         kinds += (InvalidRequestError,)
     if route.body is not None:
         kinds += (PayloadTooLargeError, UnsupportedMediaTypeError)
+    if route.access is not Access.ANYBODY:
+        kinds += (UnauthenticatedError, PermissionDeniedError)
     if route.reads_store:
         kinds += STORE_ERRORS
     found: dict[int, list[type[StoreError]]] = defaultdict(list)

@@ -150,6 +150,13 @@ REPLIES: Final[dict[str, Schema]] = {
         {"snapshotId": TEXT, "origin": TEXT, "status": STATUS, "createdAt": TIME},
         {"parentId": TEXT, "finishReason": TEXT, "text": TEXT},
     ),
+    "Retention": members("A tenant's rules.", {"maxIdleDays": COUNT, "maxCountPerUser": COUNT}),
+    "Sweep": members(
+        "One sweep, in sessions.",
+        {"examined": COUNT, "deleted": COUNT, "spared": COUNT, "done": {"type": "boolean"}},
+        {"reasons": {"type": "object", "additionalProperties": COUNT}},
+    ),
+    "Erasure": members("An erasure that goes on.", {"done": {"type": "boolean"}}),
     "Compaction": members("A compaction.", {"message": one_of_them("Message")}),
     "Health": members("The server answers.", {"status": TEXT}),
     "OpenApi": {"type": "object", "description": "This document."},

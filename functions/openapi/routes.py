@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from functions.errors import RateLimitedError
+from functions.errors import PermissionDeniedError, RateLimitedError
+from functions.identity.access import Access
 from functions.wire.queries import MessagesQuery, ReattachQuery, SessionsQuery, SnapshotQuery, SnapshotsQuery
+from functions.wire.retention import RetentionRequest, SweepQuery, SweepRequest
 from functions.wire.sessions import (
     BranchRequest,
     CompactRequest,
@@ -57,8 +59,8 @@ NOTHING: Final = Reply("Done.", None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One method of one path. Errors that follow from `body`, `query`, the path's parameters and `reads_store` are
-    added by the document; `errors` names the others."""
+    """One method of one path. Errors that follow from `body`, `query`, the path's parameters, `reads_store` and
+    `access` are added by the document; `errors` names the others."""
 
     method: Literal["get", "post", "put", "patch", "delete"]
     path: str
@@ -69,6 +71,7 @@ class Route:
     query: type[WireModel] | None = None
     errors: Errors = field(default=())
     reads_store: bool = True
+    access: Access = Access.CALLER
 
 
 ROUTES: Final = (
@@ -115,6 +118,7 @@ ROUTES: Final = (
         operation="runQueuedTurn",
         summary="Run a detached turn; called by the queue.",
         body=QueuedTurnRequest,
+        access=Access.SCHEDULER,
         replies={200: Reply("The turn is over, or is not to be run.", "QueuedTurn")},
         errors=(RateLimitedError,),
     ),
@@ -151,6 +155,38 @@ ROUTES: Final = (
         summary="The caller's sessions, most recently changed first; temporary ones are left out.",
         query=SessionsQuery,
         replies={200: Reply("A page of sessions.", "SessionPage")},
+    ),
+    Route(
+        method="delete",
+        path="/sessions",
+        operation="eraseSessions",
+        summary="Erase all sessions of the caller; repeat until 204.",
+        replies={202: Reply("Some are left.", "Erasure"), 204: NOTHING},
+    ),
+    Route(
+        method="get",
+        path="/retention",
+        operation="getRetention",
+        summary="How long the tenant's sessions are kept.",
+        replies={200: Reply("The rules.", "Retention")},
+    ),
+    Route(
+        method="put",
+        path="/retention",
+        operation="putRetention",
+        summary="Change how long the tenant's sessions are kept; for administrators.",
+        body=RetentionRequest,
+        replies={200: Reply("The rules.", "Retention")},
+        errors=(PermissionDeniedError,),
+    ),
+    Route(
+        method="post",
+        path="/sweep",
+        operation="sweep",
+        summary="Delete some of what the rules let go; called by the scheduler.",
+        body=SweepRequest,
+        query=SweepQuery,
+        replies={200: Reply("What was done.", "Sweep")},
     ),
     Route(
         method="get",
@@ -245,6 +281,7 @@ ROUTES: Final = (
         summary="Whether the server answers; reads nothing.",
         replies={200: Reply("It does.", "Health")},
         reads_store=False,
+        access=Access.ANYBODY,
     ),
     Route(
         method="get",
@@ -252,6 +289,7 @@ ROUTES: Final = (
         operation="getReadiness",
         summary="Whether the server reaches its store; one read.",
         replies={200: Reply("It does.", "Health")},
+        access=Access.ANYBODY,
     ),
     Route(
         method="get",
@@ -260,5 +298,6 @@ ROUTES: Final = (
         summary="This document.",
         replies={200: Reply("The document.", "OpenApi")},
         reads_store=False,
+        access=Access.ANYBODY,
     ),
 )

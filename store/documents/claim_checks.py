@@ -75,8 +75,13 @@ async def ready_again(shelf: Shelf, scope: Scope, claim: Claim, read: RecordRead
 
 def require_model(model: str | None, models: frozenset[str] | None) -> None:
     """ModelUnavailableError where the session's model is not one of those that can be used."""
-    if model is not None and models is not None and model not in models:
+    if model is not None and not is_available(model, models):
         raise ModelUnavailableError(model)
+
+
+def is_available(model: str | None, models: frozenset[str] | None) -> bool:
+    """Whether a turn can run on `model`, where None is whatever the agent takes."""
+    return model is None or models is None or model in models
 
 
 def check_size(shelf: Shelf, parent: Ground | None, claim: Claim) -> None:

@@ -5,8 +5,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from store.database import SERVER_TIME, Committed, CommitUnansweredError, Create, Update, Write
-from store.documents.claim_checks import Ready, check_claim, check_size, ready_again
+from store.documents.claim_checks import Ready, check_claim, check_size, is_available, ready_again, require_model
 from store.documents.commits import Retries, expiry_fields, shard_writes, try_commit, write_ahead
+from store.documents.legacy import UnconvertedSessionError
 from store.documents.loading import read_one_record, read_one_row
 from store.documents.requests import RequestPlan, plan_request
 from store.documents.settlements import plan_stale_settlement
@@ -73,6 +74,10 @@ async def _open_session(
     """Creates session and row in one commit; None where the session exists."""
     check_size(shelf, None, claim)
     _require_no_tail(claim)
+    if not is_available(claim.session.model, claim.models):
+        if (await read_one_record(shelf, scope, session_id, with_copy=False)).record is None:
+            require_model(claim.session.model, claim.models)
+        return None
     queued_until = None
     if claim.queue_seconds is not None:  # counted from a time of the database, which a first claim does not know yet
         now = (await read_one_record(shelf, scope, session_id, with_copy=False)).time
@@ -121,6 +126,8 @@ async def _claim_existing(shelf: Shelf, scope: Scope, claim: Claim, request: Req
             ready = await check_claim(shelf, scope, claim, read.record, read)
         if isinstance(ready, SameSend):
             return ready
+        if ready.record.is_legacy:
+            raise UnconvertedSessionError(session_id)
         expires_at = read.record.session.expires_at
         ahead = await write_ahead(shelf, shard_writes(scope.tenant, session_id, request.shards, expires_at))
         result = await try_commit(shelf, [*_claim_writes(scope, claim, request, ready), *ahead])
@@ -235,7 +242,7 @@ def _lease(
     ready: Ready | None,
 ) -> Lease:
     parent = ground.footing.parent
-    head = ready.record.head if ready else None
+    head = ready.record.head if ready and ready.parent_is_head else None
     return Lease(
         scope=scope,
         session_id=session_id,
@@ -252,6 +259,7 @@ def _lease(
         message_text=preview_of(claim.message),
         parent_usage=head.snapshot.usage if head else None,
         is_new_session=ready is None,
+        is_untitled=not (ready.record.session.title if ready else claim.session.title),
     )
 
 

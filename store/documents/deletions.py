@@ -1,16 +1,22 @@
 """Deleting a session: marked in one commit, from when on it reads as missing; then document by document, resumably."""
 
-from store.database import SERVER_TIME, Committed, Condition, Delete, Kind, Query, Update, Write
+from collections.abc import AsyncIterator, Sequence
+
+from store.database import SERVER_TIME, Committed, Condition, Delete, Document, Kind, Query, Update, Write
 from store.documents.claim_checks import require_stale
 from store.documents.commits import Retries, try_commit
-from store.documents.loading import visible_record
-from store.documents.settlements import plan_stale_settlement
-from store.documents.shelf import Shelf, record_path
+from store.documents.conversions import convert
+from store.documents.legacy import may_read
+from store.documents.loading import read_one_row, visible_record
+from store.documents.settlements import plan_row_end, plan_stale_settlement
+from store.documents.shelf import Shelf, record_path, shard_path
 from store.errors import SessionNotFoundError
 from store.layout.records import LEASE_FIELDS, METADATA_FIELDS, Record, read_record
-from store.models import Scope
+from store.legacy.rows import is_legacy, own_shards
+from store.models import NewSession, Scope, SnapshotStatus
 
 BATCH = 100
+_FIELDS = ("sessionId", "formatVersion", "ownerId", "kind", "checkpointShardCount")
 _KINDS = (Kind.SNAPSHOTS, Kind.SHARDS, Kind.STREAMS, Kind.BLOBS)
 
 
@@ -18,9 +24,7 @@ async def delete_session(shelf: Shelf, scope: Scope, session_id: str) -> None:
     """Afterwards no document of the session remains. A call that was cut short is finished by the next one.
     SessionNotFoundError, TurnBusyError."""
     await _mark(shelf, scope, session_id)
-    for kind in _KINDS:
-        await _delete_documents(shelf, scope, session_id, kind)
-    await _delete_record(shelf, scope, session_id)
+    await delete_marked(shelf, scope, session_id)
 
 
 async def _mark(shelf: Shelf, scope: Scope, session_id: str) -> None:
@@ -29,35 +33,72 @@ async def _mark(shelf: Shelf, scope: Scope, session_id: str) -> None:
         path = record_path(shelf.require_scope(scope), session_id)
         read = await shelf.database.get([path], mask=METADATA_FIELDS)
         document = read.documents[path]
-        record = read_record(document) if document is not None else None
+        if document is not None and is_legacy(document) and may_read(shelf):
+            await convert(shelf, scope, session_id, NewSession(agent=""))
+            continue
+        record = None if document is None or is_legacy(document) else read_record(document)
         if record is None or record.session.owner_id != scope.user:
             raise SessionNotFoundError(session_id)
         if record.is_deleting:
             return
         if visible_record(scope, document, read.time) is None:
             raise SessionNotFoundError(session_id)
-        result = await try_commit(shelf, await _mark_writes(shelf, scope, record))
+        result = await try_commit(shelf, await plan_mark(shelf, scope, record))
         if isinstance(result, Committed):
             return
         await retries.wait(result)
 
 
-async def _mark_writes(shelf: Shelf, scope: Scope, record: Record) -> list[Write]:
+async def plan_mark(shelf: Shelf, scope: Scope, record: Record, *, force: bool = False) -> list[Write]:
+    """From this commit on the session reads as missing; refused if it was written since `record` was read.
+    TurnBusyError while a turn lives, unless `force`: then the turn is settled as aborted, and its owner is fenced."""
     active_id = record.session.active_snapshot_id
-    stale = await require_stale(shelf, scope, active_id) if active_id else None
     mark = {"deleting": True, "updatedAt": SERVER_TIME}
     writes: list[Write] = [Update(record.document.path, mark, remove=LEASE_FIELDS, update_time=record.update_time)]
-    return writes if stale is None else [*writes, *plan_stale_settlement(scope, stale, f"delete:{shelf.mint()}")]
+    if active_id is None:
+        return writes
+    settled_by = f"delete:{shelf.mint()}"
+    if force:
+        row = (await read_one_row(shelf, scope, active_id)).row
+        is_running = row is not None and not row.snapshot.status.is_terminal
+        return (
+            [*writes, *plan_row_end(scope, row, SnapshotStatus.ABORTED, settled_by)] if row and is_running else writes
+        )
+    stale = await require_stale(shelf, scope, active_id)
+    return writes if stale is None else [*writes, *plan_stale_settlement(scope, stale, settled_by)]
 
 
-async def _delete_documents(shelf: Shelf, scope: Scope, session_id: str, kind: Kind) -> None:
+async def delete_marked(shelf: Shelf, scope: Scope, session_id: str, most: int | None = None) -> int | None:
+    """Deletes the documents of a session that is marked, its own last. With `most`, no more than about as many
+    documents: how many were deleted, or None where that limit left some over."""
+    deleted = 0
+    for kind in _KINDS:
+        async for count in _batches(shelf, scope, session_id, kind):
+            deleted += count
+            if most is not None and deleted >= most:
+                return None
+    await _delete_record(shelf, scope, session_id)
+    return deleted + 1
+
+
+async def _batches(shelf: Shelf, scope: Scope, session_id: str, kind: Kind) -> AsyncIterator[int]:
     """All documents of one kind, in batches; each delete repeats the version that was found to be the session's."""
-    query = Query(kind, scope.tenant, (Condition("sessionId", "==", session_id),), limit=BATCH, mask=("sessionId",))
+    where = (Condition("sessionId", "==", session_id),)
+    query = Query(kind, scope.tenant, where, limit=BATCH, mask=_FIELDS)
     retries = Retries(shelf)
     while found := (await shelf.database.query(query)).documents:
-        result = await try_commit(shelf, [Delete(document.path, document.update_time) for document in found])
-        if not isinstance(result, Committed):
+        writes = [*_deletes(scope, found), *(Delete(document.path, document.update_time) for document in found)]
+        result = await try_commit(shelf, writes)
+        if isinstance(result, Committed):
+            yield len(writes)
+        else:
             await retries.wait(result)
+
+
+def _deletes(scope: Scope, documents: Sequence[Document]) -> list[Write]:
+    """The shards of rows that Genkit wrote: they name no session, but follow from their row's id."""
+    rows = [document for document in documents if document.path.kind is Kind.SNAPSHOTS and is_legacy(document)]
+    return [Delete(shard_path(scope.tenant, shard_id)) for row in rows for shard_id in own_shards(row)]
 
 
 async def _delete_record(shelf: Shelf, scope: Scope, session_id: str) -> None:

@@ -17,6 +17,7 @@ from store.database import (
 from store.documents.claim_checks import require_stale
 from store.documents.claims import record_identity
 from store.documents.commits import Retries, expiry_fields, try_commit
+from store.documents.conversions import convert
 from store.documents.loading import read_one_record, visible_record
 from store.documents.pages import cursor_after, open_cursor
 from store.documents.reading import with_activity
@@ -24,6 +25,7 @@ from store.documents.saves import save_snapshot
 from store.documents.settlements import plan_stale_settlement
 from store.documents.shelf import Shelf, record_path
 from store.errors import SessionNotFoundError
+from store.ids import require_id
 from store.layout import records
 from store.layout.fields import present
 from store.layout.records import LEASE_FIELDS, Record
@@ -37,7 +39,8 @@ async def create_session(
 ) -> Session:
     """A session without any turn; the caller's own under the same id is given back as it is. `custom` is the state of
     its root snapshot, made in the same commit."""
-    session_id = shelf.mint() if session_id is None else session_id
+    session_id = shelf.mint() if session_id is None else require_id(session_id, "sessionId")
+    shelf.require_scope(scope)
     if custom is not None:
         root = Snapshot(session_id, state=custom, model=new.model)
         await save_snapshot(shelf, scope, None, lambda _: root, new, only_in_new_session=True)
@@ -107,6 +110,9 @@ async def update_session(
         read = await read_one_record(shelf, scope, session_id, with_copy=False)
         if read.record is None:
             raise SessionNotFoundError(session_id)
+        if read.record.is_legacy:
+            await convert(shelf, scope, session_id, NewSession(read.record.session.agent))
+            continue
         stale = [] if model is None else await _stale_writes(shelf, scope, read.record)
         fields = present(title=title, model=model, updatedAt=SERVER_TIME)
         remove = LEASE_FIELDS if stale else ()

@@ -9,14 +9,16 @@ from datetime import datetime
 from typing import NamedTuple
 
 from store.database import Document, Path
+from store.documents.legacy import legacy_row, legacy_session, load_legacy_state
 from store.documents.shelf import Shelf, record_path, row_path, shard_path
 from store.errors import DataLossError
 from store.layout import records, rows
 from store.layout.chain import Chain, Ground, rebuild
 from store.layout.codec import decode_checked, unseal
 from store.layout.fields import FieldReader
-from store.layout.records import Record, read_copy, read_record, read_tail
+from store.layout.records import Record, lacks_copy, read_copy, read_record, read_tail
 from store.layout.rows import Row, read_row
+from store.legacy.rows import is_legacy
 from store.models import Scope
 from store.rules.retention import is_expired
 
@@ -34,6 +36,7 @@ class RecordRead(NamedTuple):
     record: Record | None
     time: datetime
     has_copy: bool
+    ground: Ground | None = None  # the head's state, where it had to be loaded to make the record
 
 
 async def read_one_row(
@@ -43,12 +46,19 @@ async def read_one_row(
     path = row_path(shelf.require_scope(scope), snapshot_id)
     mask = None if with_patch else rows.METADATA_FIELDS
     read = await shelf.database.get([path], mask=mask, at=at)
-    return RowRead(visible_row(scope, read.documents[path], read.time), read.time)
+    return RowRead(await found_row(shelf, scope, read.documents[path], read.time), read.time)
+
+
+async def found_row(shelf: Shelf, scope: Scope, document: Document | None, time: datetime) -> Row | None:
+    """The row in a document that was read at `time`, one of Genkit's included, where this caller may read it."""
+    if document is not None and is_legacy(document):
+        return await legacy_row(shelf, scope, document, time)
+    return visible_row(scope, document, time)
 
 
 def visible_row(scope: Scope, document: Document | None, now: datetime) -> Row | None:
-    """The row in `document` where it is the caller's and neither expired nor pruned."""
-    if document is None:
+    """The row of ours in `document` where it is the caller's and neither expired nor pruned."""
+    if document is None or is_legacy(document):
         return None
     row = read_row(document)
     if row.owner_id != scope.user or row.is_pruned or is_expired(row.expires_at, now):
@@ -60,12 +70,22 @@ async def read_one_record(shelf: Shelf, scope: Scope, session_id: str, *, with_c
     """One round trip, one document."""
     path = record_path(shelf.require_scope(scope), session_id)
     read = await shelf.database.get([path], mask=None if with_copy else records.METADATA_FIELDS)
-    return RecordRead(visible_record(scope, read.documents[path], read.time), read.time, with_copy)
+    return await found_record(shelf, scope, read.documents[path], read.time, has_copy=with_copy)
+
+
+async def found_record(
+    shelf: Shelf, scope: Scope, document: Document | None, time: datetime, *, has_copy: bool
+) -> RecordRead:
+    """The session in a document that was read at `time`, one of Genkit's included, where this caller may read it."""
+    if document is not None and is_legacy(document):
+        found = await legacy_session(shelf, scope, document, time)
+        return RecordRead(found.record, time, True, found.ground) if found else RecordRead(None, time, has_copy)
+    return RecordRead(visible_record(scope, document, time), time, has_copy)
 
 
 def visible_record(scope: Scope, document: Document | None, now: datetime) -> Record | None:
-    """The session in `document` where it is the caller's and neither expired nor being deleted."""
-    if document is None:
+    """The session of ours in `document` where it is the caller's and neither expired nor being deleted."""
+    if document is None or is_legacy(document):
         return None
     record = read_record(document)
     if record.session.owner_id != scope.user or record.is_deleting or is_expired(record.session.expires_at, now):
@@ -76,8 +96,8 @@ def visible_record(scope: Scope, document: Document | None, now: datetime) -> Re
 async def load_row_state(shelf: Shelf, scope: Scope, row: Row, time: datetime) -> Ground | None:
     """The row's state with where it lies; None where the row has none. One round trip where it is not cached. The row
     must have been read with its patch, at `time`."""
-    if row.chain is None:
-        return None
+    if row.chain is None or row.is_legacy:
+        return await load_legacy_state(shelf, scope, row, time) if row.is_legacy else None
     cached = shelf.cache.get(scope.tenant, row.snapshot.snapshot_id)
     if cached is not None and cached.chain == row.chain:
         return cached
@@ -96,8 +116,8 @@ async def load_head(shelf: Shelf, scope: Scope, read: RecordRead) -> Ground | No
     """The state of the session's head; None before the first turn. No round trip where the state is cached or the
     record was read with its copy; one for the copy, one for the shards of a state too large for it."""
     record = read.record
-    if record is None or record.head is None:
-        return None
+    if record is None or record.head is None or read.ground is not None:
+        return read.ground
     head = record.head
     cached = shelf.cache.get(scope.tenant, head.snapshot.snapshot_id)
     if cached is not None and cached.chain == head.chain:
@@ -107,6 +127,11 @@ async def load_head(shelf: Shelf, scope: Scope, read: RecordRead) -> Ground | No
         again = await shelf.database.get([path], at=read.time)
         record = read_record(_required(again.documents, path))
     state = read_copy(record)
+    if state is None and lacks_copy(record):
+        row = await read_one_row(shelf, scope, head.snapshot.snapshot_id, with_patch=True, at=read.time)
+        if row.row is None or row.row.chain != head.chain:
+            raise DataLossError(record.name, f"the row of its head, {head.snapshot.snapshot_id!r}, is another one")
+        return await load_row_state(shelf, scope, row.row, read.time)
     if state is None:
         documents = await _read_chain(shelf, scope, head.chain, [], read.time)
         state = rebuild(record.name, head.chain, _runs(scope, head.chain, documents), _named(record))
@@ -126,7 +151,7 @@ async def read_request(shelf: Shelf, scope: Scope, row: Row) -> bytes:
         return unseal(row.document.fields.get("request"), row.name)
     paths = [shard_path(scope.tenant, shard_id) for shard_id in row.request_shards]
     read = await shelf.database.get(paths)
-    return b"".join(_run(_required(read.documents, path)) for path in paths)
+    return b"".join(read_run(_required(read.documents, path)) for path in paths)
 
 
 async def _read_chain(
@@ -138,10 +163,11 @@ async def _read_chain(
 
 
 def _runs(scope: Scope, chain: Chain, documents: Mapping[Path, Document | None]) -> list[bytes]:
-    return [_run(_required(documents, shard_path(scope.tenant, shard_id))) for shard_id in chain.shards]
+    return [read_run(_required(documents, shard_path(scope.tenant, shard_id))) for shard_id in chain.shards]
 
 
-def _run(document: Document) -> bytes:
+def read_run(document: Document) -> bytes:
+    """The text in a shard; DataLossError where it is damaged."""
     reader = FieldReader.of(document)
     if reader.text("shardId") != document.path.id:
         raise reader.damaged("it holds another shard's id")

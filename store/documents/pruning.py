@@ -20,6 +20,7 @@ from store.documents.shelf import Shelf, row_path, shard_path
 from store.errors import StoreError
 from store.layout.records import Record
 from store.layout.rows import METADATA_FIELDS, Row, read_row
+from store.legacy.rows import is_legacy
 from store.models import Scope
 from store.rules.pruning import Pruning, plan_pruning
 
@@ -55,9 +56,10 @@ async def _prune(shelf: Shelf, scope: Scope, session_id: str, leaf_id: str, keep
 
 
 async def _read_rows(shelf: Shelf, scope: Scope, session_id: str) -> dict[str, Row]:
+    """Our own ones: what Genkit wrote stays."""
     where = (Condition("sessionId", "==", session_id),)
     found = await shelf.database.query(Query(Kind.SNAPSHOTS, scope.tenant, where, mask=METADATA_FIELDS))
-    return {document.path.id: read_row(document) for document in found.documents}
+    return {document.path.id: read_row(document) for document in found.documents if not is_legacy(document)}
 
 
 def _plan(record: Record, rows: dict[str, Row], leaf_id: str, keep: int) -> Pruning:

@@ -10,9 +10,10 @@ from store.documents.loading import (
     read_one_record,
     read_one_row,
 )
-from store.documents.shelf import Shelf
+from store.documents.shelf import Shelf, record_path
 from store.errors import DataLossError
-from store.layout.records import Record
+from store.layout.records import METADATA_FIELDS, Record, read_record
+from store.legacy.rows import is_legacy
 from store.models import Scope, Session, Snapshot, Transcript
 from store.rules.lease import is_live, status_at
 
@@ -69,9 +70,23 @@ def _named_by(record: Record, snapshot_id: str, read: RowRead) -> RowRead:
 async def _with_state(shelf: Shelf, scope: Scope, read: RowRead) -> Snapshot | None:
     if read.row is None:
         return None
-    ground = await load_row_state(shelf, scope, read.row, read.time)
+    try:
+        ground = await load_row_state(shelf, scope, read.row, read.time)
+    except DataLossError:
+        if await _is_being_deleted(shelf, scope, read):
+            return None
+        raise
     snapshot = read.row.as_snapshot(status_at(read.row, read.time, shelf.staleness))
     return replace(snapshot, state=ground.state if ground else None)
+
+
+async def _is_being_deleted(shelf: Shelf, scope: Scope, read: RowRead) -> bool:
+    """Whether what a row lacks was missing because its session was on its way out: rows go batch by batch, and the
+    session document, marked before the first of them, goes last."""
+    assert read.row is not None
+    path = record_path(scope, read.row.snapshot.session_id)
+    session = (await shelf.database.get([path], mask=METADATA_FIELDS, at=read.time)).documents[path]
+    return session is not None and not is_legacy(session) and read_record(session).is_deleting
 
 
 def _without_state(shelf: Shelf, read: RowRead) -> Snapshot | None:

@@ -2,24 +2,27 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from store.database import Committed
+from store.database import Committed, Write
 from store.documents.claim_checks import require_stale
 from store.documents.commits import Retries, shard_writes, try_commit, write_ahead
-from store.documents.loading import RecordRead, load_head, load_row_state, read_one_record, read_one_row
-from store.documents.save_writes import SaveInput, SavePlan, plan_save
+from store.documents.loading import RecordRead, RowRead, load_head, load_row_state, read_one_record, read_one_row
+from store.documents.reading import with_activity
+from store.documents.save_writes import SaveInput, plan_save
+from store.documents.settlements import plan_release, plan_stale_settlement
 from store.documents.shelf import Shelf
 from store.errors import (
     MessageNotFoundError,
     NotResumableError,
     SessionNotFoundError,
     SnapshotNotFoundError,
+    StoreError,
     TranscriptStaleError,
 )
 from store.layout.chain import Ground
 from store.layout.records import Record
+from store.layout.rows import Row
 from store.models import NewSession, Origin, Scope, Session, Snapshot
 from store.rules.history import last_message_id, messages_of
 from store.rules.lease import is_resumable, status_at
@@ -40,6 +43,24 @@ class Move:
     token: str
     origin: Origin
     expected_tail: str | None
+
+
+class Guarded(NamedTuple):
+    """A session that may be changed outside of a turn: free (`active` None), or with an active row whose owner is gone
+    (`stale`) or that was settled since (`stale` None)."""
+
+    read: RecordRead
+    record: Record
+    active: RowRead | None
+    stale: Row | None
+
+
+class Step(NamedTuple):
+    """What one try of a move writes, and the session and the cached head after it; no writes where nothing changes."""
+
+    writes: list[Write]
+    session: Session
+    ground: Ground | None
 
 
 async def truncate(
@@ -82,26 +103,60 @@ def _move(shelf: Shelf, scope: Scope, session_id: str, origin: Origin, expected_
 async def _move_head(shelf: Shelf, move: Move, next_state: NextState) -> Session:
     """Two round trips where the head's state is inline or cached: the session, and one commit of row and session."""
     retries = Retries(shelf)
+    is_repeated = False
     while True:
-        read = await read_guarded(shelf, move.scope, move.session_id, move.expected_tail)
-        record = read.record
-        assert record is not None  # read_guarded has seen to it
-        head = await load_head(shelf, move.scope, read)
-        state = await next_state(head)
-        if state is None:
-            return record.session
-        plan = await plan_save(_input(shelf, move, record, read.time, head, state))
-        shards = shard_writes(move.scope.tenant, move.session_id, plan.shards, plan.expires_at)
-        result = await try_commit(shelf, [*plan.writes, *await write_ahead(shelf, shards)])
+        try:
+            step = await _plan_step(shelf, move, next_state)
+        except StoreError:
+            # What an earlier try of this very move has changed must not refuse it: that try may have landed late.
+            if is_repeated and await _has_landed(shelf, move):
+                return await _present(shelf, move)
+            raise
+        if not step.writes:
+            return step.session
+        result = await try_commit(shelf, step.writes)
         if isinstance(result, Committed):
-            return _moved(shelf, move, record, plan, result.server_time)
-        own = await read_one_row(shelf, move.scope, move.snapshot_id)
-        if own.row is not None and own.row.saved_by == move.token:
-            return _moved(shelf, move, record, plan, own.row.update_time)
+            if step.ground is not None:
+                shelf.cache.replace_head(move.scope.tenant, move.session_id, step.ground)
+            return replace(step.session, updated_at=result.server_time)
+        if await _has_landed(shelf, move):
+            return await _present(shelf, move)
         await retries.wait(result)
+        is_repeated = True
 
 
-async def read_guarded(shelf: Shelf, scope: Scope, session_id: str, expected_tail: str | None) -> RecordRead:
+async def _plan_step(shelf: Shelf, move: Move, next_state: NextState) -> Step:
+    guarded = await read_guarded(shelf, move.scope, move.session_id, move.expected_tail)
+    head = await load_head(shelf, move.scope, guarded.read)
+    state = await next_state(head)
+    free = replace(guarded.record.session, is_turn_active=False, active_snapshot_id=None)
+    if state is None:
+        return Step(release_writes(move.scope, guarded, move.token), free, None)
+    plan = await plan_save(_input(shelf, move, guarded, head, state))
+    shards = shard_writes(move.scope.tenant, move.session_id, plan.shards, plan.expires_at)
+    session = replace(
+        free,
+        head_snapshot_id=move.snapshot_id,
+        last_message_id=last_message_id(state),
+        message_count=len(messages_of(state)),
+    )
+    return Step([*plan.writes, *await write_ahead(shelf, shards)], session, plan.ground)
+
+
+async def _has_landed(shelf: Shelf, move: Move) -> bool:
+    """Whether this very move has been made, whatever was heard of it."""
+    row = (await read_one_row(shelf, move.scope, move.snapshot_id)).row
+    return row is not None and row.saved_by == move.token
+
+
+async def _present(shelf: Shelf, move: Move) -> Session:
+    read = await read_one_record(shelf, move.scope, move.session_id, with_copy=False)
+    if read.record is None:
+        raise SessionNotFoundError(move.session_id)
+    return await with_activity(shelf, move.scope, read)
+
+
+async def read_guarded(shelf: Shelf, scope: Scope, session_id: str, expected_tail: str | None) -> Guarded:
     """The session, free or with a stale lease. SessionNotFoundError, TurnBusyError, and TranscriptStaleError where
     `expected_tail` is given and is not the last message."""
     with_copy = not shelf.cache.has_head(scope.tenant, session_id)
@@ -111,12 +166,24 @@ async def read_guarded(shelf: Shelf, scope: Scope, session_id: str, expected_tai
     session = read.record.session
     if expected_tail is not None and expected_tail != session.last_message_id:
         raise TranscriptStaleError(session.last_message_id)
-    if session.active_snapshot_id is not None:
-        await require_stale(shelf, scope, session.active_snapshot_id)
-    return read
+    if session.active_snapshot_id is None:
+        return Guarded(read, read.record, None, None)
+    active = await read_one_row(shelf, scope, session.active_snapshot_id)
+    return Guarded(read, read.record, active, await require_stale(shelf, scope, session.active_snapshot_id, active))
 
 
-def _input(shelf: Shelf, move: Move, record: Record, time: datetime, head: Ground | None, state: State) -> SaveInput:
+def release_writes(scope: Scope, guarded: Guarded, settled_by: str) -> list[Write]:
+    """Ends the stale turn of a session whose head stays as it is; nothing where the session is free.
+
+    A turn that was settled since makes these writes fail, as it has to be: the session has changed then."""
+    if guarded.active is None:
+        return []
+    stale = [] if guarded.stale is None else plan_stale_settlement(scope, guarded.stale, settled_by)
+    return [plan_release(scope, guarded.record), *stale]
+
+
+def _input(shelf: Shelf, move: Move, guarded: Guarded, head: Ground | None, state: State) -> SaveInput:
+    record = guarded.record
     saved = Snapshot(
         session_id=move.session_id,
         snapshot_id=move.snapshot_id,
@@ -126,18 +193,6 @@ def _input(shelf: Shelf, move: Move, record: Record, time: datetime, head: Groun
         model=record.session.model,
     )
     new_session = NewSession(record.session.agent)  # not used: the session exists
-    return SaveInput(shelf, move.scope, move.token, new_session, None, record, time, head, saved, True)
-
-
-def _moved(shelf: Shelf, move: Move, record: Record, plan: SavePlan, updated_at: datetime) -> Session:
-    if plan.ground is not None:
-        shelf.cache.replace_head(move.scope.tenant, move.session_id, plan.ground)
-    return replace(
-        record.session,
-        updated_at=updated_at,
-        is_turn_active=False,
-        active_snapshot_id=None,
-        head_snapshot_id=move.snapshot_id,
-        last_message_id=last_message_id(plan.saved.state),
-        message_count=len(messages_of(plan.saved.state)),
+    return SaveInput(
+        shelf, move.scope, move.token, new_session, None, record, guarded.read.time, head, saved, True, guarded.active
     )

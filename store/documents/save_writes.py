@@ -1,5 +1,6 @@
 """The writes of one save: the row, what its session document says of it, and the lease where the save needs it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,6 +9,8 @@ from store.database import SERVER_TIME, Create, Delete, Update, Write
 from store.documents.claim_checks import require_stale
 from store.documents.claims import record_identity
 from store.documents.commits import expiry_fields
+from store.documents.legacy import POINTER_FIELDS
+from store.documents.loading import RowRead
 from store.documents.requests import token_of
 from store.documents.settlements import REQUEST_FIELDS, plan_stale_settlement
 from store.documents.settles import head_fields
@@ -73,6 +76,8 @@ class SaveInput:
     parent: Ground | None
     saved: Snapshot
     changes_state: bool
+    active: RowRead | None = None
+    """The session's active row, where it was read already."""
 
     @property
     def holds_lease(self) -> bool:
@@ -109,7 +114,7 @@ class SaveInput:
 
 async def plan_save(given: SaveInput) -> SavePlan:
     """All writes of one commit; TurnBusyError where the save would need a lease that a live turn holds."""
-    saved = replace(_with_times(given), last_message_id=last_message_id(given.saved.state))
+    saved = replace(with_times(given), last_message_id=last_message_id(given.saved.state))
     given, row = replace(given, saved=saved), given.row
     if row is not None and not given.changes_state and is_heartbeat(row.snapshot, replace(saved, state=None)):
         beat = {"heartbeatAt": saved.heartbeat_at, "savedBy": given.token}
@@ -123,7 +128,7 @@ async def plan_save(given: SaveInput) -> SavePlan:
     return SavePlan(saved, writes, storage.shards if storage else {}, ground, head is not None, given.expires_at)
 
 
-def _with_times(given: SaveInput) -> Snapshot:
+def with_times(given: SaveInput) -> Snapshot:
     """Times as given; else a creation after every other row's, and the database's time for the update."""
     saved, row = given.saved, given.row
     if row is None:
@@ -143,7 +148,7 @@ async def _stale_writes(given: SaveInput) -> list[Write]:
         return []
     if given.saved.status.is_terminal and not given.becomes_head:
         return []
-    stale = await require_stale(given.shelf, given.scope, active_id)
+    stale = await require_stale(given.shelf, given.scope, active_id, given.active)
     return plan_stale_settlement(given.scope, stale, given.token) if stale else []
 
 
@@ -216,11 +221,29 @@ def _record_writes(given: SaveInput, head: HeadPlan | None) -> list[Write]:
         times = {"createdAt": SERVER_TIME, "updatedAt": SERVER_TIME, "dueAt": due_at(given.time, given.expires_at)}
         fields = created | times | expiry_fields(given.expires_at) | fields | append
         return [Create(record_path(given.scope, saved.session_id), fields)]
+    if record.is_legacy:
+        return [_converted(given, record, fields)]
     if not fields and not remove and not _may_meet_pruning(given):
         return []
     remove = tuple(name for name in remove if name not in fields)
     fields = fields | {"updatedAt": SERVER_TIME, "dueAt": due_at(given.time, record.session.expires_at)}
     return [Update(record.document.path, fields, remove=remove, append=append, update_time=record.update_time)]
+
+
+async def plan_conversion(given: SaveInput) -> list[Write]:
+    """What makes a session of Genkit's ours that has no state to continue from; TurnBusyError where a turn lives."""
+    assert given.record is not None
+    return [*await _stale_writes(given), _converted(given, given.record, {})]
+
+
+def _converted(given: SaveInput, record: Record, fields: Mapping[str, Any]) -> Write:
+    """Turns a session document of Genkit's into one of ours; the caller becomes its owner."""
+    current = {"currentSnapshotId": record.current_snapshot_id, "currentCreatedAt": record.latest_created_at}
+    latest = present(**current, latestCreatedAt=record.latest_created_at, createdAt=record.session.created_at)
+    times = {"updatedAt": SERVER_TIME, "dueAt": due_at(given.time, None)}
+    converted = record_identity(given.scope, record.session.id, given.new_session) | latest | times | dict(fields)
+    remove = tuple(name for name in POINTER_FIELDS if name not in converted)
+    return Update(record.document.path, converted, remove=remove, update_time=record.update_time)
 
 
 def _may_meet_pruning(given: SaveInput) -> bool:

@@ -5,16 +5,17 @@ from dataclasses import dataclass, replace
 
 from store.database import Committed, Document
 from store.documents.commits import Retries, shard_writes, try_commit, write_ahead
+from store.documents.conversions import convert
 from store.documents.loading import (
     RecordRead,
     RowRead,
+    found_record,
+    found_row,
     load_head,
     load_row_state,
     read_one_row,
-    visible_record,
-    visible_row,
 )
-from store.documents.save_writes import SaveInput, SavePlan, plan_save
+from store.documents.save_writes import SaveInput, SavePlan, plan_save, with_times
 from store.documents.shelf import Shelf, record_path, row_path
 from store.errors import InvalidRequestError, SessionNotFoundError, SnapshotNotFoundError, SnapshotSettledError
 from store.layout.chain import Ground
@@ -57,6 +58,8 @@ async def save_snapshot(
         if given is None:
             return None
         saved = require_saved(existing, given, call.snapshot_id)
+        if read.row is not None and read.row.is_legacy:
+            raise SnapshotSettledError("A snapshot that Genkit's store wrote is kept as it is.")
         if existing is not None and existing.status.is_terminal and is_heartbeat(existing, saved):
             return existing  # nobody is left to be alive
         plan = await _plan(shelf, call, read, existing, saved)
@@ -78,7 +81,7 @@ async def _read_row(shelf: Shelf, call: SaveCall) -> RowRead:
     """The row, refused where the id is somebody else's."""
     path = row_path(shelf.require_scope(call.scope), call.snapshot_id)
     read = await shelf.database.get([path])
-    row = visible_row(call.scope, read.documents[path], read.time)
+    row = await found_row(shelf, call.scope, read.documents[path], read.time)
     if row is None and read.documents[path] is not None:
         raise SnapshotNotFoundError(call.snapshot_id)
     return RowRead(row, read.time)
@@ -114,6 +117,10 @@ async def _plan(
         shelf, call.scope, call.token, call.new_session,
         read.row, record_read.record, record_read.time, parent, saved, changes_state,
     )  # fmt: skip
+    if given.record is not None and given.record.is_legacy and not replace(given, saved=with_times(given)).becomes_head:
+        # Its head has to be kept; a save that becomes the head converts the session by itself.
+        await convert(shelf, call.scope, saved.session_id, call.new_session)
+        return await _plan(shelf, call, read, existing, saved)
     return await plan_save(given)
 
 
@@ -122,10 +129,10 @@ async def _read_record(shelf: Shelf, call: SaveCall, session_id: str) -> RecordR
     path = record_path(call.scope, session_id)
     read = await shelf.database.get([path])
     document: Document | None = read.documents[path]
-    record = visible_record(call.scope, document, read.time)
-    if record is None and document is not None:
+    found = await found_record(shelf, call.scope, document, read.time, has_copy=True)
+    if found.record is None and document is not None:
         raise SessionNotFoundError(session_id)
-    return RecordRead(record, read.time, True)
+    return found
 
 
 async def _parent(shelf: Shelf, scope: Scope, saved: Snapshot, read: RecordRead) -> Ground | None:

@@ -6,6 +6,7 @@ from store.database import SERVER_TIME, Delete, Update, Write
 from store.documents.shelf import record_path, row_path, shard_path
 from store.layout.records import LEASE_FIELDS, Record
 from store.layout.rows import Row, error_field
+from store.legacy.rows import end_fields
 from store.models import FinishReason, Scope, SnapshotStatus
 from store.rules.lease import status_of_stale
 from store.rules.settle import LEASE_LOST
@@ -27,6 +28,8 @@ def plan_row_end(scope: Scope, row: Row, status: SnapshotStatus, settled_by: str
     else:
         fields |= {"finishReason": FinishReason.ABORTED.value}
     path = row_path(scope, row.snapshot.snapshot_id)
+    if row.is_legacy:
+        return [Update(path, end_fields(row, status), update_time=row.update_time)]
     return [
         Update(path, fields, remove=REQUEST_FIELDS, update_time=row.update_time),
         *(Delete(shard_path(scope.tenant, shard_id)) for shard_id in row.request_shards),
@@ -36,4 +39,5 @@ def plan_row_end(scope: Scope, row: Row, status: SnapshotStatus, settled_by: str
 def plan_release(scope: Scope, record: Record) -> Write:
     """Takes the lease from the session document, provided that nothing in it has changed."""
     path = record_path(scope, record.session.id)
-    return Update(path, {"updatedAt": SERVER_TIME}, remove=LEASE_FIELDS, update_time=record.update_time)
+    updated_at = record.document.fields.get("updatedAt") if record.is_legacy else SERVER_TIME  # as its writer knows it
+    return Update(path, {"updatedAt": updated_at}, remove=LEASE_FIELDS, update_time=record.update_time)

@@ -15,7 +15,7 @@ from store.documents.requests import token_of
 from store.documents.settlements import REQUEST_FIELDS
 from store.documents.shelf import Shelf, record_path, row_path, shard_path
 from store.documents.streams import last_segment_writes
-from store.errors import LeaseLostError, StateTooLargeError, UnavailableError
+from store.errors import LeaseLostError, SessionNotFoundError, StateTooLargeError, UnavailableError
 from store.layout.chain import Ground
 from store.layout.fields import present
 from store.layout.heads import HeadPlan, plan_head
@@ -23,7 +23,7 @@ from store.layout.records import LEASE_FIELDS, head_field
 from store.layout.rows import Row, error_field, state_fields
 from store.models import Lease, Outcome, Snapshot, SnapshotStatus
 from store.rules.history import last_message_id, messages_of
-from store.rules.retention import due_at
+from store.rules.retention import due_at, is_expired
 from store.rules.settle import as_aborted, require_outcome
 
 _RUNNING_FIELDS = (*REQUEST_FIELDS, "heartbeatAt")  # the last beat of a turn that its owner ended tells nothing
@@ -43,6 +43,7 @@ async def settle_turn(shelf: Shelf, lease: Lease, outcome: Outcome) -> Snapshot:
         ahead = await _write_shards(shelf, lease, outcome, plan)
         result = await try_commit(shelf, [*_settle_writes(lease, outcome, plan), *ahead])
         if isinstance(result, Committed):
+            _require_unexpired(lease, result.server_time)
             return _settled(shelf, lease, outcome, plan, result.server_time)
         own = await _question(shelf, lease, result, retries)
         if own.snapshot.status.is_terminal:
@@ -50,6 +51,13 @@ async def settle_turn(shelf: Shelf, lease: Lease, outcome: Outcome) -> Snapshot:
         lease.version = own.update_time
         lease.is_aborting = own.snapshot.status is SnapshotStatus.ABORTING
         await retries.wait(result)
+
+
+def _require_unexpired(lease: Lease, now: datetime) -> None:
+    """A turn that outlives its temporary session has settled into nothing, and is told so."""
+    ground: LeaseGround = lease.ground
+    if is_expired(ground.expires_at, now):
+        raise SessionNotFoundError(lease.session_id)
 
 
 async def _question(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries) -> Row:

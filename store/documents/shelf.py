@@ -10,7 +10,7 @@ from store.documents.cache import StateCache
 from store.errors import InvalidRequestError
 from store.ids import mint_id, require_id
 from store.layout.chain import Shape
-from store.models import Scope
+from store.models import RetentionRules, Scope
 
 
 def require_tenant(tenant: object) -> str:
@@ -23,8 +23,9 @@ class Options:
     """The constructor keywords of every store; a wrong one is refused by name.
 
     Sizes are bytes, `lease_staleness` is seconds: how old a heartbeat may be while its turn still counts as alive.
-    `max_persisted_chain_length` is how many rows are kept along parent links from a row that is stored, itself included:
-    1 keeps the newest alone, None all."""
+    `max_persisted_chain_length` is how many rows stay along parent links from a row that is stored, itself included: 1
+    keeps the newest alone, None all. `legacy_owner` is who may read what Genkit's own stores wrote: nobody (`off`),
+    or, until the first write stamps an owner, every user of its tenant (`tenant`)."""
 
     checkpoint_interval: int = 25
     shard_size: int = 524_288
@@ -34,6 +35,8 @@ class Options:
     cache_size: int = 67_108_864
     lease_staleness: float = 60.0
     max_persisted_chain_length: int | None = None
+    legacy_owner: str = "off"
+    retention: RetentionRules = field(default_factory=RetentionRules)
 
     def __post_init__(self) -> None:
         _require_range("checkpoint_interval", self.checkpoint_interval, 1, 10_000)
@@ -47,6 +50,8 @@ class Options:
         staleness: object = self.lease_staleness
         if not isinstance(staleness, int | float) or isinstance(staleness, bool) or not 0 < staleness <= 86_400:
             raise InvalidRequestError("lease_staleness must be a number of seconds, over 0 and up to 86,400.")
+        if self.legacy_owner not in ("off", "tenant"):
+            raise InvalidRequestError("legacy_owner must be 'off' or 'tenant'.")
 
     @property
     def shape(self) -> Shape:

@@ -8,16 +8,18 @@ from store.documents import (
     aborts,
     adoptions,
     branches,
-    claims,
+    conversions,
     deletions,
     directory,
     heartbeats,
     pruning,
     reading,
+    retention,
     rewinds,
     saves,
     settles,
     streams,
+    sweeping,
     tree,
     watching,
 )
@@ -32,6 +34,7 @@ from store.models import (
     Lease,
     NewSession,
     Outcome,
+    RetentionRules,
     SameSend,
     Scope,
     Segment,
@@ -40,6 +43,7 @@ from store.models import (
     Snapshot,
     SnapshotPage,
     SnapshotStatus,
+    SweepReport,
     Transcript,
 )
 from store.state import State
@@ -76,7 +80,7 @@ class DocumentStore:
         return watching.follow_status(self._shelf, scope, snapshot_id)
 
     async def claim_turn(self, scope: Scope, claim: Claim) -> Lease | SameSend:
-        return await claims.claim_turn(self._shelf, scope, claim)
+        return await conversions.claim_converted(self._shelf, scope, claim)
 
     async def heartbeat(self, leases: Sequence[Lease]) -> Sequence[Beat]:
         return await heartbeats.beat(self._shelf, leases)
@@ -153,6 +157,23 @@ class DocumentStore:
 
     async def get_transcript(self, scope: Scope, session_id: str) -> Transcript | None:
         return await reading.get_transcript(self._shelf, scope, session_id)
+
+    async def get_retention(self, tenant: str) -> RetentionRules:
+        return await retention.get_retention(self._shelf, tenant)
+
+    async def set_retention(
+        self, tenant: str, max_idle_days: int | None, max_count_per_user: int | None
+    ) -> RetentionRules:
+        return await retention.set_retention(self._shelf, tenant, max_idle_days, max_count_per_user)
+
+    async def trim_sessions(self, scope: Scope) -> int:
+        return await retention.trim_sessions(self._shelf, scope)
+
+    async def sweep(self, limit: int = 500, *, dry_run: bool = False) -> SweepReport:
+        return await sweeping.sweep(self._shelf, limit, dry_run=dry_run)
+
+    async def erase_user(self, scope: Scope, most: int = 500) -> bool:
+        return await retention.erase_user(self._shelf, scope, most)
 
     async def close(self) -> None:
         """Ends listeners and frees connections."""

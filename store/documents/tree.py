@@ -1,7 +1,7 @@
 """A session's tree of snapshots, page by page."""
 
 from store.database import Condition, Kind, Query
-from store.documents.loading import read_one_record, visible_row
+from store.documents.loading import found_row, read_one_record
 from store.documents.pages import cursor_after, open_cursor
 from store.documents.shelf import Shelf
 from store.errors import SessionNotFoundError
@@ -13,7 +13,8 @@ from store.rules.lease import status_at
 async def list_snapshots(
     shelf: Shelf, scope: Scope, session_id: str, limit: int, cursor: str | None = None
 ) -> SnapshotPage:
-    """Two round trips: the session, which must be the caller's, and one query of `limit` rows without payloads."""
+    """Two round trips: the session, which must be the caller's, and one query of `limit` rows without payloads; and one
+    more for each row that Genkit wrote."""
     start_after = open_cursor(cursor)
     if (await read_one_record(shelf, scope, session_id, with_copy=False)).record is None:
         raise SessionNotFoundError(session_id)
@@ -27,7 +28,7 @@ async def list_snapshots(
         mask=METADATA_FIELDS,
     )
     found = await shelf.database.query(query)
-    rows = [visible_row(scope, document, found.time) for document in found.documents]
+    rows = [await found_row(shelf, scope, document, found.time) for document in found.documents]
     snapshots = tuple(row.as_snapshot(status_at(row, found.time, shelf.staleness)) for row in rows if row is not None)
     is_full = len(found.documents) == limit
     return SnapshotPage(snapshots, cursor_after(found.documents[-1], "createdAt") if is_full else None)

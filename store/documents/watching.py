@@ -10,6 +10,7 @@ from store.documents.loading import read_one_row, visible_row
 from store.documents.shelf import Shelf, row_path
 from store.errors import StoreError, UnavailableError
 from store.layout.rows import Row
+from store.legacy.rows import is_legacy
 from store.models import Scope, SnapshotStatus
 from store.rules.lease import seconds_to_expiry, status_at
 
@@ -85,7 +86,7 @@ async def _look(
     shelf: Shelf, scope: Scope, snapshot_id: str, delivered: Document | None
 ) -> tuple[Row | None, SnapshotStatus, float]:
     """The row, its status, and the seconds until it is worth a read of its own."""
-    if delivered is not None:
+    if delivered is not None and not is_legacy(delivered):
         row = visible_row(scope, delivered, delivered.update_time)
         status = row.snapshot.status if row else SnapshotStatus.PENDING
         return row, status, min(SLOW_POLL, shelf.options.lease_staleness)

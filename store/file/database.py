@@ -6,6 +6,7 @@ looking every `poll_interval` seconds.
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
@@ -15,7 +16,7 @@ from pathlib import Path as Directory
 from typing import TypeVar
 
 from store.database import Committed, CommitUnansweredError, Document, Found, Path, Query, Read, Write
-from store.errors import DataLossError, UnavailableError
+from store.errors import DataLossError, InvalidRequestError, UnavailableError
 from store.file.files import DocumentFiles, Stored
 from store.file.folder import Folder, no_step
 from store.file.paths import file_of, folder_of, require_collection
@@ -24,6 +25,12 @@ from store.local.watches import Watch, Watches, by_path
 from store.local.writes import masked
 
 T = TypeVar("T")
+
+
+def _require_seconds(name: str, value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise InvalidRequestError(f"{name} must be a number of seconds; 0 or less switches it off.")
+    return value
 
 
 class FileDatabase:
@@ -44,7 +51,7 @@ class FileDatabase:
         self._collection = require_collection(collection)
         self._folder = Folder(directory.absolute(), before_step=before_step)
         self._files = DocumentFiles(self._folder, self._collection, clock)
-        self._poll_interval = poll_interval
+        self._poll_interval = _require_seconds("poll_interval", poll_interval)
         self._worker: ThreadPoolExecutor | None = None
         self._watches = Watches()
         self._polling: asyncio.Task[None] | None = None

@@ -112,7 +112,7 @@ class DocumentFiles:
     def _candidates(self, query: Query) -> Iterator[Document]:
         if query.tenant is not None:
             folder = folder_of(self._collection, query.kind, query.tenant)
-            yield from self._documents(folder, self._folder.entries(folder))
+            yield from self._documents(folder, self._folder.entries(folder), query)
             return
         folders = [collection_folder(self._collection, query.kind)]
         while folders:
@@ -120,13 +120,19 @@ class DocumentFiles:
             entries = self._folder.entries(folder)
             folders += [f"{folder}/{entry.name}" for entry in entries if entry.is_dir()]
             if os.path.basename(folder) == query.kind.value:
-                yield from self._documents(folder, entries)
+                yield from self._documents(folder, entries, query)
 
-    def _documents(self, folder: str, entries: Sequence[os.DirEntry[str]]) -> Iterator[Document]:
+    def _documents(self, folder: str, entries: Sequence[os.DirEntry[str]], query: Query) -> Iterator[Document]:
         for entry in entries:
-            if entry.name.endswith(SUFFIX):
-                file = f"{folder}/{entry.name}"
+            if not entry.name.endswith(SUFFIX):
+                continue
+            file = f"{folder}/{entry.name}"
+            try:
                 yield self._document(file, entry.stat(), file)
+            except DataLossError as error:
+                if query.on_damage is None:
+                    raise
+                query.on_damage(error)
 
     def _document(self, file: str, status: os.stat_result, name: str) -> Document:
         known = self._parsed.get(file)

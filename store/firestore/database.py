@@ -74,12 +74,12 @@ class FirestoreDatabase:
         that are not ours filled a limited answer, the rest is asked for, as of the same moment.
         """
         answers = await self._answers(query)
-        found = reads.found_documents(self._names, answers)
+        found = reads.found_documents(self._names, query, answers)
         asked = query.limit
         while query.limit and len(found.documents) < query.limit and reads.count_documents(answers) == asked:
             answers += await self._answers(query, skip=asked, at=found.time)
             asked += query.limit
-            found = Found(reads.found_documents(self._names, answers).documents[: query.limit], found.time)
+            found = Found(reads.found_documents(self._names, query, answers).documents[: query.limit], found.time)
         return found
 
     async def commit(self, writes: Sequence[Write]) -> Committed:

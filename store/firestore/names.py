@@ -7,6 +7,7 @@ has no `Path`, also when its innermost collection has the same name as one of ou
 import re
 
 from store.database import Kind, Path
+from store.ids import require_id
 
 NAME_FIELD = "__name__"
 
@@ -19,6 +20,7 @@ class Names:
     def __init__(self, project: str, database: str, collection: str) -> None:
         self.database = f"projects/{project}/databases/{database}"
         self.root = f"{self.database}/documents"
+        require_id(collection, "collection")
         self._collections = {kind: f"{collection}{kind.suffix}" for kind in Kind}
         self._kinds = {(self._collections[kind], kind.value): kind for kind in Kind}
 

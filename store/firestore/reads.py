@@ -7,6 +7,7 @@ from typing import Any
 from google.cloud.firestore_v1.types import BatchGetDocumentsRequest, ListenRequest, RunQueryRequest
 
 from store.database import Document, Found, Path, Query, Read
+from store.errors import DataLossError
 from store.firestore.names import NAME_FIELD, Names, field_path
 from store.firestore.queries import fill_query, parent_of
 from store.firestore.values import decode_document, decode_time, encode_time
@@ -53,15 +54,25 @@ def query_request(names: Names, query: Query, *, skip: int = 0, at: datetime | N
     return request
 
 
-def found_documents(names: Names, answers: Sequence[Any]) -> Found:
-    """The answers to `query_request`; documents that are not ours are left out."""
+def found_documents(names: Names, query: Query, answers: Sequence[Any]) -> Found:
+    """The answers to `query`'s requests; documents that are not ours are left out."""
     documents = []
     for answer in answers:
         if answer.HasField("document"):
             path = names.parse(answer.document.name)
             if path is not None:
-                documents.append(decode_document(path, answer.document))
+                documents += _decoded(path, answer.document, query)
     return Found(documents, max(decode_time(answer.read_time) for answer in answers if answer.HasField("read_time")))
+
+
+def _decoded(path: Path, message: Any, query: Query) -> list[Document]:
+    try:
+        return [decode_document(path, message)]
+    except DataLossError as error:
+        if query.on_damage is None:
+            raise
+        query.on_damage(error)
+        return []
 
 
 def count_documents(answers: Sequence[Any]) -> int:

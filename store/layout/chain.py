@@ -32,6 +32,11 @@ class Chain:
         """Whether the row's state is its shards alone."""
         return not self.segment_path
 
+    @property
+    def is_legacy(self) -> bool:
+        """Whether the documents are Genkit's, which know no digest and which nothing of ours is built on."""
+        return not self.state_digest
+
 
 @dataclass(frozen=True, slots=True)
 class Ground:
@@ -63,7 +68,8 @@ class StoragePlan:
 def plan_storage(shape: Shape, snapshot_id: str, token: str, ground: Ground | None, state: State) -> StoragePlan:
     """A diff against `ground` where that is allowed and worth it, else a checkpoint. `token` makes the shards' ids
     unique among everybody who may try to write this row."""
-    if ground is not None and len(ground.chain.segment_path) + 1 < shape.checkpoint_interval:
+    is_ground = ground is not None and not ground.chain.is_legacy
+    if ground is not None and is_ground and len(ground.chain.segment_path) + 1 < shape.checkpoint_interval:
         patch = encode(dump(diff(ground.state, state), depth=-2))
         if len(patch.content) <= min(shape.shard_size, max(ground.chain.checkpoint_bytes, _WORTH_A_CHECKPOINT)):
             return _plan_diff(snapshot_id, ground.chain, state, patch)

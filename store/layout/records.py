@@ -27,6 +27,10 @@ METADATA_FIELDS = (
 )  # fmt: skip
 """Everything but the copy of the state: the mask of polls, lists and warm claims."""
 
+NO_COPY: dict[str, Any] = {"hasBase": False, "tailBytes": 1_048_576}
+"""What stands where a wrong copy was taken away, both of COPY_FIELDS: no patch can be added to a tail that long, so the
+next head writes a new copy; until then the state is read from the chain."""
+
 LEASE_FIELDS = ("activeSnapshotId", "activeMessageId", "activeMessageDigest", "claimedAt")
 
 
@@ -53,6 +57,7 @@ class Record:
     tail_bytes: int
     has_base: bool
     is_deleting: bool
+    is_legacy: bool = False
 
     @property
     def name(self) -> str:
@@ -171,6 +176,11 @@ def read_copy(record: Record) -> State | None:
     if state.digest != record.head.chain.state_digest:
         raise DataLossError(record.name, "base and tail do not add up to the head's state digest")
     return state
+
+
+def lacks_copy(record: Record) -> bool:
+    """Whether neither base nor tail is there, so that only the chain tells the head's state. Needs them to be read."""
+    return not record.has_base and not any(name in record.document.fields for name in COPY_FIELDS)
 
 
 def read_tail(record: Record) -> list[tuple[str, bytes]]:

@@ -53,6 +53,7 @@ class Row:
     event_count: int | None = None
     request_shards: tuple[str, ...] = ()
     expires_at: datetime | None = None
+    is_legacy: bool = False
     is_pruned: bool = False  # it reads as missing; its document stays while a later row's state is built from it
 
     @property

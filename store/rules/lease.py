@@ -46,4 +46,6 @@ def status_of_stale(status: SnapshotStatus) -> SnapshotStatus:
 
 def is_resumable(row: Row) -> bool:
     """Whether a turn may continue from the row: completed, or aborted with what it had produced."""
+    if row.is_legacy:  # Genkit's aborted rows hold what was there when they began, or nothing
+        return row.chain is not None and row.snapshot.status is SnapshotStatus.COMPLETED
     return row.chain is not None and row.snapshot.status in (SnapshotStatus.COMPLETED, SnapshotStatus.ABORTED)

@@ -65,9 +65,7 @@ def _about_session(record: Record, rows: Sequence[Row]) -> list[str]:
 def _homeless(records: Sequence[Record], rows: Sequence[Row]) -> list[str]:
     homes = {(record.document.path.tenant, record.session.id) for record in records}
     return [
-        f"{row.name} has no session"
-        for row in rows
-        if (row.document.path.tenant, row.snapshot.session_id) not in homes
+        f"{row.name} has no session" for row in rows if (row.document.path.tenant, row.snapshot.session_id) not in homes
     ]
 
 

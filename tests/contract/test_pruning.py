@@ -8,23 +8,18 @@ from store.database import Kind
 from store.documents.store import DocumentStore
 from store.errors import InvalidRequestError, MessageIdConflictError, SnapshotNotFoundError
 from store.memory.store import MemoryStore
-from store.models import Lease, Snapshot
 from tests.contract.soundness import documents_of
 from tests.contract.stores import Stores
 from tests.contract.turns import (
     ANN,
-    FAILED,
-    PENDING,
-    always,
     changed,
     claim,
     claimed,
     completed,
     converse,
     failed,
-    message,
+    require,
     save,
-    snapshot,
     state_of,
 )
 
@@ -126,15 +121,9 @@ async def test_the_state_of_a_sibling_survives_the_rows_that_it_was_built_from(s
 async def test_the_head_and_the_latest_row_stay_whatever_their_place(stores: Stores) -> None:
     store = opened(stores, 1)
     await save(store, "head", state=state_of("a"))
-    early = (await readable_time(store, "head")).created_at
-    await save(store, "older", parent_id="head", created_at=early)
-    assert await readable(store, "head", "older") == ["head", "older"]
-
-
-async def readable_time(store: DocumentStore, row_id: str) -> Snapshot:
-    row = await store.get_snapshot(ANN, row_id)
-    assert row is not None
-    return row
+    now = (await require(store, "head")).created_at
+    await save(store, "an older one", parent_id="head", created_at=now)
+    assert await readable(store, "head", "an older one") == ["head", "an older one"]
 
 
 async def test_the_row_that_a_running_turn_continues_from_stays(stores: Stores) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from store.documents.store import DocumentStore
 from store.errors import SessionNotFoundError, SnapshotNotFoundError
-from store.models import Abort, Beat, NewSession, Outcome, Snapshot, SnapshotStatus
+from store.models import Abort, Beat, NewSession, Outcome, SnapshotStatus
 from tests.contract.soundness import complaints
 from tests.contract.stores import Stores
 from tests.contract.turns import (
@@ -21,6 +21,7 @@ from tests.contract.turns import (
     PENDING,
     RUNNER,
     aborted,
+    changed,
     claim,
     claimed,
     completed,
@@ -141,17 +142,9 @@ async def test_a_running_row_that_was_saved_is_ended_at_once(stores: Stores, sto
 
 async def test_a_save_can_ask_for_the_abort(store: DocumentStore) -> None:
     lease = await claimed(store, claim("a"))
-
-    def flip(row: Snapshot | None) -> Snapshot | None:
-        return row and Snapshot(**{**_fields(row), "status": ABORTING})
-
-    await store.save_snapshot(ANN, lease.snapshot_id, flip)
+    await store.save_snapshot(ANN, lease.snapshot_id, changed(status=ABORTING))
     assert list(await store.heartbeat([lease])) == [Beat.ABORTING]
     assert (await store.settle_turn(lease, completed(lease))).status is ABORTED
-
-
-def _fields(row: Snapshot) -> dict[str, object]:
-    return {name: getattr(row, name) for name in Snapshot.__slots__}
 
 
 async def test_after_an_abort_the_session_takes_the_next_turn(store: DocumentStore) -> None:

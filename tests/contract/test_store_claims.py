@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from store.database import Kind
 from store.documents.store import DocumentStore
 from store.errors import (
     InvalidRequestError,
@@ -37,7 +38,6 @@ from tests.contract.turns import (
     require,
     state_of,
 )
-from store.database import Kind
 
 
 async def everything(stores: Stores) -> list[tuple[Any, ...]]:

@@ -32,12 +32,12 @@ LONG_AGO = START - timedelta(days=100)
 
 async def latest_id(store: DocumentStore, session_id: str = "s") -> str | None:
     latest = await store.get_latest_snapshot(ANN, session_id)
-    return latest and latest.snapshot_id
+    return latest.snapshot_id if latest else None
 
 
 async def head_id(store: DocumentStore, session_id: str = "s") -> str | None:
     session = await store.get_session(ANN, session_id)
-    return session and session.head_snapshot_id
+    return session.head_snapshot_id if session else None
 
 
 async def test_the_latest_row_is_the_one_created_last_whatever_its_id(store: DocumentStore) -> None:

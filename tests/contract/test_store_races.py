@@ -149,9 +149,7 @@ async def test_a_heartbeat_and_a_settle_at_once_do_not_lose_the_turn(store: Docu
     assert await require(store, lease.snapshot_id) == settled
 
 
-async def test_of_a_settle_and_a_save_that_ends_the_turn_only_one_happens(
-    stores: Stores, store: DocumentStore
-) -> None:
+async def test_of_a_settle_and_a_save_that_ends_the_turn_only_one_happens(stores: Stores, store: DocumentStore) -> None:
     lease = await claimed(store, claim("q"))
     ended = changed(status=SnapshotStatus.FAILED)
     answers = await asyncio.gather(

@@ -36,9 +36,7 @@ async def test_the_turn_continues_the_named_row_and_becomes_the_head(
 ) -> None:
     turns = await three_turns(store)
     point = turns[which]
-    given = claim(
-        "d", point.session_id, last_message_id=point.last_message_id, snapshot_to_resume=point.snapshot_id
-    )
+    given = claim("d", point.session_id, last_message_id=point.last_message_id, snapshot_to_resume=point.snapshot_id)
     lease = await claimed(stores.open(), given)
     assert (lease.parent_id, lease.state) == (point.snapshot_id, point.state)
     settled = await store.settle_turn(lease, completed(lease))
@@ -119,9 +117,7 @@ async def test_a_row_of_another_session_or_nobodys_is_not_found(store: DocumentS
 async def test_a_live_turn_hinders_it_all_the_same(store: DocumentStore) -> None:
     first, second, third = await three_turns(store)
     running = await claimed(store, claim("d", first.session_id, last_message_id=third.last_message_id))
-    given = claim(
-        "e", first.session_id, last_message_id=second.last_message_id, snapshot_to_resume=second.snapshot_id
-    )
+    given = claim("e", first.session_id, last_message_id=second.last_message_id, snapshot_to_resume=second.snapshot_id)
     with pytest.raises(TurnBusyError):
         await store.claim_turn(ANN, given)
     await store.settle_turn(running, completed(running))

@@ -1,4 +1,4 @@
-"""What a save may not change: a settled row's status and state, any row's session and parent; and what a beat leaves."""
+"""What a save may not change: a settled row's status and state, any row's session and parent; what a beat leaves."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -21,7 +21,7 @@ CREATED = datetime(2025, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
 class Noted:
     """A change that notes what it gets and gives `row`, or what `row` makes of it."""
 
-    def __init__(self, row: Snapshot | None | Callable[[Snapshot | None], Snapshot | None]) -> None:
+    def __init__(self, row: Snapshot | Callable[[Snapshot | None], Snapshot | None] | None) -> None:
         self.seen: list[Snapshot | None] = []
         self._row = row
 
@@ -159,8 +159,9 @@ async def test_a_time_of_another_zone_is_the_same_moment(store: DocumentStore) -
 
 @pytest.mark.parametrize("name", ["created_at", "updated_at", "heartbeat_at"])
 async def test_a_time_without_a_zone_is_refused_by_name(store: DocumentStore, name: str) -> None:
+    naive: dict[str, Any] = {name: datetime(2026, 1, 1)}
     with pytest.raises(InvalidRequestError, match=name):
-        await save(store, "row", **{name: datetime(2026, 1, 1)})
+        await save(store, "row", **naive)
     assert await store.get_snapshot(ANN, "row") is None
 
 
@@ -175,7 +176,7 @@ async def test_rewriting_keeps_the_creation_and_moves_the_update(store: Document
 
 
 async def test_rewriting_drops_what_the_change_leaves_out(store: DocumentStore) -> None:
-    optional = {"finish_reason": "stop", "error": {"a": 1}, "usage": {"totalTokens": 1}, "model": "m"}
+    optional: dict[str, Any] = {"finish_reason": "stop", "error": {"a": 1}, "usage": {"totalTokens": 1}, "model": "m"}
     await save(store, "row", **optional)
     await store.save_snapshot(ANN, "row", changed(**dict.fromkeys(optional)))
     after = await require(store, "row")
@@ -199,9 +200,7 @@ async def test_changing_what_was_passed_or_returned_changes_nothing(stores: Stor
     read.usage["totalTokens"] = 3
     for instance in (store, stores.open()):
         again = await require(instance, "row")
-        assert again.state == State.of(
-            {"messages": [{"id": "a", "content": [{"text": "x"}]}], "custom": {"list": [1]}}
-        )
+        assert again.state == State.of({"messages": [{"id": "a", "content": [{"text": "x"}]}], "custom": {"list": [1]}})
         assert (again.error, again.usage) == ({"details": {"n": 1}}, {"totalTokens": 1})
 
 

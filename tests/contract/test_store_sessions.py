@@ -225,6 +225,7 @@ async def test_a_temporary_session_lives_for_its_time(stores: Stores, store: Doc
     assert abs(made.expires_at - made.created_at - timedelta(hours=1)) < timedelta(seconds=1)
     lease = await claimed(store, claim("b", "s", last_message_id="a"))
     settled = await store.settle_turn(lease, completed(lease))
+    assert settled.updated_at is not None
     assert await require(stores.open(), settled.snapshot_id) == settled
     assert await named(stores.open(), "s") == replace(
         made,

@@ -60,6 +60,7 @@ async def test_a_failed_turn_leaves_the_conversation_as_it_was(stores: Stores, s
     assert settled.error == BROKEN
     after = await store.get_session(ANN, first.session_id)
     assert before is not None
+    assert settled.updated_at is not None
     assert after == replace(before, updated_at=settled.updated_at)
     transcript = await stores.open().get_transcript(ANN, first.session_id)
     assert transcript is not None

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from store.database import Delete, Kind
 from store.documents.store import DocumentStore
 from store.errors import StoreError
 from store.models import SnapshotStatus
+from tests.contract.soundness import documents_of
 from tests.contract.stores import Stores
 from tests.contract.turns import (
     ABORTED,
@@ -215,21 +217,21 @@ async def test_closing_the_store_ends_its_readers(stores: Stores, store: Documen
         assert await anext(statuses) is PENDING
         waiting = asyncio.ensure_future(rest(statuses))
         await asyncio.sleep(0)
-        await _close(stores, other)
+        await other.close()
         assert await waiting == []
-
-
-async def _close(stores: Stores, store: DocumentStore) -> None:
-    await store.close()
 
 
 async def test_a_row_is_followed_where_its_state_cannot_be_read(stores: Stores, store: DocumentStore) -> None:
     """Following costs the row alone."""
+    stores.is_damaged = True
     await save(store, "row", status=PENDING)
+    shards = await documents_of(stores.database, Kind.SHARDS)
+    assert shards
+    await stores.database.commit([Delete(shard.path) for shard in shards])
     async with stores.open().on_snapshot_status_change(ANN, "row") as statuses:
         assert await anext(statuses) is PENDING
-        await store.save_snapshot(ANN, "row", changed(status=COMPLETED))
-        assert await rest(statuses) == [COMPLETED]
+        await stores.open().abort_turn(ANN, "row")
+        assert await rest(statuses) == [ABORTED]
 
 
 async def test_a_wrong_id_is_refused_when_the_reader_starts(store: DocumentStore) -> None:

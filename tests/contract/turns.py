@@ -116,7 +116,7 @@ async def converse(
     tail = None
     if session_id is not None:
         transcript = await store.get_transcript(scope, session_id)
-        tail = last_message_id(transcript and transcript.state)
+        tail = last_message_id(transcript.state if transcript else None)
     lease = await claimed(store, claim(message_id, session_id, **{"last_message_id": tail, **fields}), scope)
     return await store.settle_turn(lease, completed(lease))
 

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from store.documents.shelf import Options
 from store.models import NewSession
 from tests.properties.backends import Backend, MemoryBackend
-from tests.properties.bystanders import abort_some, beat_some, read_some, rename_some, save_some
+from tests.properties.bystanders import abort_some, beat_some, delete_some, read_some, rename_some, rewind_some
 from tests.properties.choices import Choices, shrink
 from tests.properties.oracle import require
+from tests.properties.savers import save_some
 from tests.properties.senders import send_plainly, send_some
 from tests.properties.virtual_loop import VirtualLoop
 from tests.properties.world import CALM, SCOPE, Weather, World
@@ -131,8 +132,12 @@ async def _start_bystanders(world: World) -> None:
             await start(f"beats {index}", beat_some(world, index, 1 + choices.pick((1, 1, 1))))
     if choices.chance(0.3):
         await start("renamer", rename_some(world, 1 + choices.pick((1, 1))))
-    if choices.chance(0.3):
+    if choices.chance(0.4):
         await start("saver", save_some(world, 1 + choices.pick((2, 1))))
+    if choices.chance(0.3):
+        await start("rewinder", rewind_some(world, 1 + choices.pick((2, 1))))
+    if choices.chance(0.05):
+        await start("deleter", delete_some(world))
     if choices.chance(0.3):
         await start("reader", read_some(world, 1 + choices.pick((1, 1, 1))))
 

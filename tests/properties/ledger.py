@@ -1,9 +1,9 @@
-"""What the clients of a run did and were told, and what the documents say, in as few words as the invariants need.
+"""What the clients of a run did and were told, and what the documents say, in as few words as the promises need.
 
 Reads the documents' fields by itself: a mistake of the store's own readers must not hide one of its writers.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ class RowView:
 
     id: str
     session_id: str
+    origin: str
     status: str
     attempt: str
     settled_by: str | None
@@ -26,13 +27,15 @@ class RowView:
     state_digest: bytes | None
     message_id: str | None
     last_message_id: str | None
+    runner: str | None
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "RowView":
         """The row in these fields."""
         return cls(
-            fields["snapshotId"], fields["sessionId"], fields["status"], fields["attempt"], fields.get("settledBy"),
-            fields.get("parentId"), fields.get("stateDigest"), fields.get("messageId"), fields.get("lastMessageId"),
+            fields["snapshotId"], fields["sessionId"], fields["origin"], fields["status"], fields["attempt"],
+            fields.get("settledBy"), fields.get("parentId"), fields.get("stateDigest"), fields.get("messageId"),
+            fields.get("lastMessageId"), fields.get("runner"),
         )  # fmt: skip
 
     @property
@@ -60,53 +63,77 @@ class SessionView:
     head_id: str | None
     last_message_id: str | None
     message_count: int
+    is_deleting: bool
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "SessionView":
         """The session in these fields."""
         return cls(
             fields["id"], fields.get("activeSnapshotId"), fields.get("headSnapshotId"), fields.get("lastMessageId"),
-            fields["messageCount"],
+            fields["messageCount"], fields.get("deleting", False),
         )  # fmt: skip
 
 
 VIEWED = (
-    "snapshotId", "sessionId", "status", "attempt", "settledBy", "parentId", "stateDigest", "messageId",
-    "lastMessageId", "id", "activeSnapshotId", "headSnapshotId", "messageCount",
+    "snapshotId", "sessionId", "origin", "status", "attempt", "settledBy", "parentId", "stateDigest", "messageId",
+    "lastMessageId", "runner", "id", "activeSnapshotId", "headSnapshotId", "messageCount", "deleting",
 )  # fmt: skip
 """The fields that the views are made of."""
 
 
 @dataclass(slots=True, eq=False)
-class Attempt:
-    """One try of one send, or one row saved from aside (`token` None), and what its client was told of it.
+class Meant:
+    """What somebody meant to publish under one row's id: by status and state, the ids of the messages that the state
+    adds to the parent's. `names_parent` is whether the row may leave the head behind."""
 
-    `published` holds what may be published under its id: by status and state, the ids of the messages that the state
-    adds to its parent's."""
+    names_parent: bool = False
+    published: dict[tuple[str, State], tuple[str, ...]] = field(default_factory=dict)
+
+    def may_be(self, status: str, state: State, *adds: str) -> None:
+        """Somebody is about to settle the row like this."""
+        self.published[(status, state)] = adds
+
+    def found(self, status: str, digest: bytes | None) -> tuple[State, tuple[str, ...]] | None:
+        """What was meant, of what is stored."""
+        for (meant, state), adds in self.published.items():
+            if (meant, state.digest) == (status, digest):
+                return state, adds
+        return None
+
+
+@dataclass(slots=True, eq=False)
+class Told:
+    """One attempt at one row, and what its client was told. `token` is None for a row written from aside."""
 
     snapshot_id: str
     token: str | None
-    names_parent: bool = False
-    published: dict[tuple[str, State], tuple[str, ...]] = field(default_factory=dict)
     denied: str | None = None
     acknowledged: Snapshot | None = None
-
-    def may_publish(self, status: str, state: State, *adds: str) -> None:
-        """Somebody is about to settle the row like this."""
-        self.published[(status, state)] = adds
 
 
 @dataclass(slots=True)
 class Ledger:
-    """Everything so far. `removed` are turns that a named parent has left behind; `touched` are rows whose metadata
-    somebody has corrected; `flagged` are rows whose abort was confirmed."""
+    """Everything so far.
+
+    `states` are the published states by row; `removed` are turns that somebody has rewound or branched off from on
+    purpose; `touched` are rows whose metadata somebody has corrected; `flagged` are rows whose abort was confirmed;
+    `adopted` are the attempts by which queued rows got a runner; `deleted` are sessions that are being deleted."""
 
     rows: dict[str, RowView] = field(default_factory=dict)
     sessions: dict[str, SessionView] = field(default_factory=dict)
-    attempts: dict[str, Attempt] = field(default_factory=dict)
+    meant: dict[str, Meant] = field(default_factory=dict)
+    told: list[Told] = field(default_factory=list)
+    states: dict[str, State] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
     flagged: set[str] = field(default_factory=set)
+    adopted: dict[str, str] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+
+    def tell(self, snapshot_id: str, token: str | None) -> Told:
+        """Opens an account of what a client is told of an attempt."""
+        self.told.append(Told(snapshot_id, token))
+        return self.told[-1]
 
     def history(self, snapshot_id: str | None) -> list[str]:
         """The rows that a row continues, itself included, oldest first."""
@@ -117,16 +144,6 @@ class Ledger:
             snapshot_id = row.parent_id if row else None
         return found[::-1]
 
-    def messages(self, snapshot_id: str | None) -> list[str]:
-        """The ids of the messages that a row's state must hold."""
-        return [message for row_id in self.history(snapshot_id) for message in self._added(self.rows[row_id])]
-
-    def _added(self, row: RowView) -> tuple[str, ...]:
-        for (status, state), adds in self.attempts[row.id].published.items():
-            if (status, state.digest) == (row.status, row.state_digest):
-                return adds
-        return ("a state that nobody meant to publish",)
-
     def running(self, session_id: str) -> set[str]:
         """The session's rows that nobody has settled."""
         return {row.id for row in self.rows.values() if row.is_running and row.session_id == session_id}
@@ -135,11 +152,13 @@ class Ledger:
         """The session's rows that a turn may continue from."""
         return [row.id for row in self.rows.values() if row.is_resumable and row.session_id == session_id]
 
-    def acknowledged(self) -> Iterator[tuple[Attempt, Snapshot]]:
-        """The attempts whose clients were told that they are stored, with what they were told."""
-        for attempt in self.attempts.values():
-            if attempt.acknowledged is not None:
-                yield attempt, attempt.acknowledged
+    def forget(self, session_id: str) -> None:
+        """The session is being deleted: what was promised of it ends."""
+        self.deleted.add(session_id)
+        del self.sessions[session_id]
+        gone = {row.id for row in self.rows.values() if row.session_id == session_id}
+        self.told = [told for told in self.told if told.snapshot_id not in gone]
+        self.flagged -= gone
 
 
 def status_is_kept(before: str, after: str) -> bool:

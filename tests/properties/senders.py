@@ -4,10 +4,10 @@ import random
 from dataclasses import dataclass, replace
 
 from store.errors import NotFoundError, StoreError, UnavailableError
-from store.models import Beat, Claim, Lease, NewSession, Outcome, SameSend, SnapshotStatus
+from store.models import Adopted, Beat, Claim, Lease, NewSession, Outcome, SameSend, SnapshotStatus
 from store.rules.history import messages_of
 from store.state import Raw, State
-from tests.properties.ledger import Attempt
+from tests.properties.ledger import Meant, Told
 from tests.properties.oracle import require
 from tests.properties.scheduler import Killed
 from tests.properties.world import SCOPE, Instance, World
@@ -42,14 +42,37 @@ async def _send(world: World, instance: Instance, message_id: str) -> bool:
     except (UnavailableError, NotFoundError):
         return False
     claim = _claim(world, instance, message_id, target)
-    attempt = Attempt(claim.snapshot_id, claim.attempt, target.resumed is not None)
-    world.oracle.ledger.attempts[claim.snapshot_id] = attempt
-    answer = await _claimed(world, instance, claim, attempt)
+    told = _account(world, claim)
+    answer = await _claimed(world, instance, claim, told)
     if isinstance(answer, SameSend):
-        world.oracle.denied(attempt, "same send")
+        world.oracle.denied(told, "same send")
         world.oracle.same_send(message_id, answer)
         return not answer.is_running
-    return answer is not None and await Turn(world, instance, claim, attempt, answer).run()
+    if answer is None:
+        return False
+    if claim.queue_seconds is not None:
+        return await _run_from_queue(world, claim)
+    assert claim.message is not None
+    return await Turn(world, instance, told, answer, claim.message).run()
+
+
+async def _run_from_queue(world: World, claim: Claim) -> bool:
+    """The queue calls back, at least once; a call that fails is repeated as it is, or as a new one."""
+    attempt = world.mint()
+    for _ in range(1 + world.choices.pick((2, 1, 1))):
+        instance = world.any_instance()
+        told = world.oracle.ledger.tell(claim.snapshot_id, attempt)
+        try:
+            answer = await instance.store.adopt_turn(SCOPE, claim.snapshot_id, instance.name, attempt)
+        except (UnavailableError, Killed):
+            attempt = attempt if world.choices.chance(0.5) else world.mint()
+            continue
+        if isinstance(answer, Adopted):
+            world.oracle.adopted(told, answer.lease)
+            return await Turn(world, instance, told, answer.lease, Raw.stored(answer.message)).run()
+        world.oracle.denied(told, f"adoption: {answer}")
+        attempt = world.mint()
+    return False
 
 
 async def send_plainly(world: World, session_id: str) -> None:
@@ -58,11 +81,16 @@ async def send_plainly(world: World, session_id: str) -> None:
     transcript = await instance.store.get_transcript(SCOPE, session_id)
     assert transcript is not None
     claim = _claim(world, instance, f"m-{world.mint()}", Target(session_id, transcript.session.last_message_id))
-    attempt = Attempt(claim.snapshot_id, claim.attempt)
-    world.oracle.ledger.attempts[claim.snapshot_id] = attempt
+    told = _account(world, claim)
     lease = await instance.store.claim_turn(SCOPE, claim)
     assert isinstance(lease, Lease)
-    await Turn(world, instance, claim, attempt, lease).complete()
+    assert claim.message is not None
+    await Turn(world, instance, told, lease, claim.message).complete()
+
+
+def _account(world: World, claim: Claim) -> Told:
+    world.oracle.ledger.meant[claim.snapshot_id] = Meant(names_parent=claim.snapshot_to_resume is not None)
+    return world.oracle.ledger.tell(claim.snapshot_id, claim.attempt)
 
 
 async def _target(world: World, instance: Instance) -> Target:
@@ -83,6 +111,7 @@ async def _target(world: World, instance: Instance) -> Target:
 
 def _claim(world: World, instance: Instance, message_id: str, target: Target) -> Claim:
     snapshot_id, attempt = f"row-{world.mint()}", world.mint()
+    is_queued = world.choices.chance(0.15)
     is_named = target.session_id is None or not world.choices.chance(0.3)
     if not is_named:
         message_id = f"{snapshot_id}-u"
@@ -95,12 +124,13 @@ def _claim(world: World, instance: Instance, message_id: str, target: Target) ->
         message=Raw.of({"id": message_id, "role": "user", "content": content}),
         last_message_id=target.last_message_id,
         snapshot_to_resume=target.resumed,
-        runner=None if world.choices.chance(0.1) else instance.name,
+        runner=None if is_queued else instance.name,
+        queue_seconds=world.options.lease_staleness * 2 if is_queued else None,
         message_is_named=is_named,
     )
 
 
-async def _claimed(world: World, instance: Instance, claim: Claim, attempt: Attempt) -> Lease | SameSend | None:
+async def _claimed(world: World, instance: Instance, claim: Claim, told: Told) -> Lease | SameSend | None:
     """The answer to a claim, which is repeated as it is where it is not known what became of it."""
     for _ in range(2):
         try:
@@ -110,10 +140,10 @@ async def _claimed(world: World, instance: Instance, claim: Claim, attempt: Atte
                 continue
             return None
         except StoreError as refusal:
-            world.oracle.denied(attempt, refusal.code)
+            world.oracle.denied(told, refusal.code)
             return None
         if isinstance(answer, Lease):
-            world.oracle.leased(attempt, answer)
+            world.oracle.leased(told, answer)
         return answer
     return None
 
@@ -121,12 +151,12 @@ async def _claimed(world: World, instance: Instance, claim: Claim, attempt: Atte
 class Turn:
     """One turn of one instance, from its lease to what its client is told."""
 
-    def __init__(self, world: World, instance: Instance, claim: Claim, attempt: Attempt, lease: Lease) -> None:
+    def __init__(self, world: World, instance: Instance, told: Told, lease: Lease, message: Raw) -> None:
         self._world = world
         self._instance = instance
-        self._claim = claim
-        self._attempt = attempt
+        self._told = told
         self._lease = lease
+        self._message = message
         self._choices = world.choices
 
     async def run(self) -> bool:
@@ -142,12 +172,12 @@ class Turn:
         """Ends the turn as turns should end."""
         state = self._meant("completed", self._state(""))
         outcome = Outcome(SnapshotStatus.COMPLETED, "stop", state)
-        self._world.oracle.acknowledged(self._attempt, await self._instance.store.settle_turn(self._lease, outcome))
+        self._world.oracle.acknowledged(self._told, await self._instance.store.settle_turn(self._lease, outcome))
 
     async def _in_batch(self) -> None:
         """Leaves the beats to the instance for a while; leaves the batch before anything else is written."""
-        beating, key = self._instance.beating, self._claim.snapshot_id
-        beating[key] = (self._lease, self._attempt)
+        beating, key = self._instance.beating, self._lease.snapshot_id
+        beating[key] = (self._lease, self._told)
         try:
             for _ in range(1 + self._choices.pick((2, 1))):
                 await self._world.scheduler.pause("works", instance=self._instance)
@@ -164,7 +194,7 @@ class Turn:
                 [beat] = await self._instance.store.heartbeat([self._lease])
             except UnavailableError:
                 continue
-            self._world.oracle.beaten(self._attempt, beat)
+            self._world.oracle.beaten(self._told, beat)
             if beat is not Beat.ALIVE:
                 break
         return beat
@@ -186,24 +216,22 @@ class Turn:
         return replace(done, interrupted=lambda: interrupted)
 
     def _meant(self, status: str, state: State) -> State:
-        self._attempt.may_publish(status, state, *self._ids)
+        self._world.oracle.ledger.meant[self._lease.snapshot_id].may_be(status, state, *self._ids)
         return state
 
     @property
     def _ids(self) -> tuple[str, str]:
         """The ids of the messages that the turn adds."""
-        assert self._claim.message is not None
-        return str(self._claim.message.key), f"{self._claim.snapshot_id}-m"
+        return str(self._message.key), f"{self._lease.snapshot_id}-m"
 
     def _state(self, remark: str) -> State:
         text = f"The answer{remark}."
         if self._choices.chance(0.01):
-            text += random.Random(self._claim.snapshot_id).randbytes(LARGE // 2).hex()
-        assert self._claim.message is not None
+            text += random.Random(self._lease.snapshot_id).randbytes(LARGE // 2).hex()
         answer = Raw.of({"id": self._ids[1], "role": "model", "content": [{"text": text}]})
         before = self._lease.state
-        state = before.with_messages([*messages_of(before), self._claim.message, answer])
-        return state.with_member("custom", Raw.of({"turn": self._claim.snapshot_id}))
+        state = before.with_messages([*messages_of(before), self._message, answer])
+        return state.with_member("custom", Raw.of({"turn": self._lease.snapshot_id}))
 
     async def _settle(self, outcome: Outcome) -> bool:
         for _ in range(1 + self._choices.pick((1, 2))):
@@ -212,9 +240,9 @@ class Turn:
             except UnavailableError:
                 continue  # not known; the engine may try again with the same lease
             except StoreError as refusal:
-                self._world.oracle.denied(self._attempt, refusal.code)
+                self._world.oracle.denied(self._told, refusal.code)
                 return False
             require(snapshot.parent_id == self._lease.parent_id, f"{snapshot} has another parent than its lease")
-            self._world.oracle.acknowledged(self._attempt, snapshot)
+            self._world.oracle.acknowledged(self._told, snapshot)
             return snapshot.state is not None
         return False

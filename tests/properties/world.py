@@ -11,11 +11,11 @@ from store.database import SERVER_TIME, Database, Kind, Path, Update, Write
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
 from store.models import Lease, Scope
+from tests.properties.answers import Witness
 from tests.properties.backends import Backend
 from tests.properties.choices import Choices
 from tests.properties.faulty_database import WRITE_FAULTS, Fault, FaultyDatabase, LateWrite
-from tests.properties.ledger import Attempt
-from tests.properties.oracle import Oracle
+from tests.properties.ledger import Told
 from tests.properties.scheduler import Killed, Scheduler, Waiting
 from tests.properties.virtual_loop import VirtualLoop
 
@@ -44,7 +44,7 @@ class Instance:
     name: str
     store: DocumentStore
     database: Database
-    beating: dict[str, tuple[Lease, Attempt]] = field(default_factory=dict)
+    beating: dict[str, tuple[Lease, Told]] = field(default_factory=dict)
     beats_under_way: int = 0
     is_dead: bool = False
 
@@ -91,11 +91,12 @@ class World:
         self.late: list[LateWrite] = []
         self.trace: list[str] = []
         self.raw = backend.open()
-        self.oracle = Oracle(self.raw, SCOPE, self.cold_store, structural=structural)
+        self.oracle = Witness(self.raw, SCOPE, self.cold_store, structural=structural)
         self.instances: list[Instance] = []
         self.is_over = False
         self._spent = 0
         self._minted = 0
+        self._minted_for: dict[str, list[str]] = {}
         self._last_task = ""
         for _ in range(2):
             self.instances.append(self._started())
@@ -103,7 +104,15 @@ class World:
     def mint(self) -> str:
         """The next id: the same in every run of the same script."""
         self._minted += 1
-        return f"{self._minted:08d}"
+        minted = f"{self._minted:08d}"
+        task = asyncio.current_task()
+        self._minted_for.setdefault(task.get_name() if task else "", []).append(minted)
+        return minted
+
+    def minted(self) -> list[str]:
+        """The ids that were minted for the running task since it last asked."""
+        task = asyncio.current_task()
+        return self._minted_for.pop(task.get_name() if task else "", [])
 
     def cold_store(self) -> DocumentStore:
         """A store on the faultless database that has read nothing yet."""
@@ -162,14 +171,16 @@ class World:
     # What happens besides.
 
     async def _event(self) -> None:
-        if not self._may_strike() or not self.choices.chance(self.weather.events):
+        # What is under way arrives soon or never: between two tries of its sender it does the most harm.
+        probability = self.weather.events * (3 if self.late else 1)
+        if not self._may_strike() or not self.choices.chance(probability):
             return
         self._spent += 1
         events = [self._stale, self._restart]
         weights = [2.0, 1.0]
         if self.late:
             events.append(self.land_late)
-            weights.append(4.0)
+            weights.append(8.0)
         if isinstance(asyncio.get_running_loop(), VirtualLoop):
             events.append(self._lose_patience)
             weights.append(1.0)
@@ -214,7 +225,7 @@ class World:
         self.weather = CALM
         while self.late:
             await self.land_late()
-        await self.backend.pass_time(self.options.lease_staleness * 1.1)
+        await self.backend.pass_time(self.options.lease_staleness * 2.2)  # as long as a queue holds turns, too
 
     async def finish(self) -> None:
         """The last look, at a time when nobody does anything else."""

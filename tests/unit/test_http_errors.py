@@ -6,14 +6,18 @@ from functions.errors import (
     INTERNAL_MESSAGE,
     MethodNotAllowedError,
     PayloadTooLargeError,
+    PermissionDeniedError,
     RateLimitedError,
     RouteNotFoundError,
+    UnauthenticatedError,
     UnsupportedMediaTypeError,
     error_body,
     error_headers,
     status_of,
 )
 from store.errors import (
+    AlreadyCompactError,
+    CompactionConflictError,
     DataLossError,
     DeadlineExceededError,
     DetachUnsupportedError,
@@ -24,6 +28,7 @@ from store.errors import (
     ModelStaleError,
     ModelUnavailableError,
     NotResumableError,
+    SessionExistsError,
     SessionNotFoundError,
     SnapshotNotFoundError,
     SnapshotSettledError,
@@ -36,6 +41,8 @@ from store.errors import (
 
 ANSWERS = [
     (InvalidRequestError("x"), 400, "invalid_request"),
+    (UnauthenticatedError("x"), 401, "unauthenticated"),
+    (PermissionDeniedError("x"), 403, "permission_denied"),
     (SessionNotFoundError("s"), 404, "session_not_found"),
     (SnapshotNotFoundError("s"), 404, "snapshot_not_found"),
     (MessageNotFoundError("m"), 404, "message_not_found"),
@@ -48,6 +55,9 @@ ANSWERS = [
     (LeaseLostError("s"), 409, "agent_session_lease_lost"),
     (NotResumableError("s", "pending"), 409, "not_resumable"),
     (SnapshotSettledError("x"), 409, "snapshot_settled"),
+    (AlreadyCompactError(), 409, "agent_session_already_compact"),
+    (CompactionConflictError(), 409, "agent_session_compaction_conflict"),
+    (SessionExistsError("s"), 409, "session_exists"),
     (PayloadTooLargeError(5), 413, "payload_too_large"),
     (StateTooLargeError(6, 5), 413, "payload_too_large"),
     (UnsupportedMediaTypeError("x"), 415, "unsupported_media_type"),
@@ -99,6 +109,11 @@ def test_a_busy_session_says_which_turn_holds_it_and_when_to_come_back() -> None
 def test_a_limit_says_in_whole_seconds_when_to_come_back() -> None:
     assert error_headers(RateLimitedError("Too many.", 0.2)) == {"Retry-After": "1"}
     assert error_headers(RateLimitedError("Too many.", 2.1)) == {"Retry-After": "3"}
+
+
+def test_a_stranger_is_told_what_to_bring() -> None:
+    assert error_headers(UnauthenticatedError("No token.")) == {"WWW-Authenticate": "Bearer"}
+    assert error_headers(PermissionDeniedError("Not you.")) == {}
 
 
 def test_a_wrong_method_names_the_right_ones() -> None:

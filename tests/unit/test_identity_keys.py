@@ -148,7 +148,17 @@ def test_the_lifetime_is_what_is_left_of_max_age_within_reason(headers: Mapping[
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"<html>", b"[]", b'{"keys": []}', b'{"keys": 1}', b'{"keys": [{"kty": "oct"}]}']
+    "body",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b'{"keys": []}',
+        b'{"keys": 1}',
+        b'{"keys": [{"kty": "oct"}]}',
+        b'{"keys": [1]}',
+        b"[" * 5000,
+    ],
 )
 async def test_an_answer_without_keys_counts_as_an_outage(body: bytes) -> None:
     address = Address(FIRST)

@@ -64,7 +64,7 @@ def test_a_missing_project_is_one_clear_line() -> None:
         ("WAIT_MAX", "56", "must be at most 55, not 56"),
         ("ON_DISCONNECT", "stop", "must be one of continue, cancel, not 'stop'"),
         ("CPU_ALWAYS", "maybe", "must be on or off, not 'maybe'"),
-        ("AUTH", "firebase", "must be none (no other value is known), not 'firebase'"),
+        ("AUTH", "basic", "must be one of none, firebase, not 'basic'"),
         ("LEGACY_OWNER", "all", "must be one of off, tenant, not 'all'"),
         ("RETENTION_MAX_IDLE_DAYS", "-1", "must be at least 0, not -1"),
         ("COLLECTION", "a/b", "must not contain '/'"),
@@ -88,6 +88,41 @@ def test_a_lease_is_stale_after_three_missed_heartbeats_at_the_earliest() -> Non
 
 def test_a_deployed_server_refuses_to_believe_every_caller() -> None:
     assert refusal(K_SERVICE="api", GOOGLE_CLOUD_PROJECT="p").name == "AUTH"
+
+
+FIREBASE = {"AUTH": "firebase", "GOOGLE_CLOUD_PROJECT": "demo-x"}
+SCHEDULED = {"SCHEDULER_ACCOUNT": "sweeper@demo-x.iam.example.com", "OIDC_AUDIENCE": "https://api.example.com"}
+
+
+def test_a_deployed_server_starts_with_firebase_tokens_of_its_project() -> None:
+    settings = read_settings(FIREBASE | {"K_SERVICE": "api", "TENANT_CLAIM": "org"})
+    assert (settings.auth, settings.project, settings.tenant_claim) == ("firebase", "demo-x", "org")
+    assert settings.firebase_keys_url.startswith("https://www.googleapis.com/")
+    assert settings.oidc_keys_url.startswith("https://www.googleapis.com/")
+
+
+def test_tokens_need_a_project_whatever_the_store() -> None:
+    assert refusal(AUTH="firebase", STORE="memory").name == "GOOGLE_CLOUD_PROJECT"
+
+
+@pytest.mark.parametrize(("given", "missing"), [*zip(SCHEDULED, reversed(SCHEDULED), strict=True)])
+def test_a_scheduler_is_let_in_by_its_account_and_its_audience_together(given: str, missing: str) -> None:
+    assert refusal(**FIREBASE, **{given: SCHEDULED[given]}).name == missing
+
+
+def test_a_queue_needs_an_account_that_its_callbacks_come_from() -> None:
+    assert refusal(**FIREBASE, TASKS_QUEUE="turns").name == "SCHEDULER_ACCOUNT"
+    assert read_settings(FIREBASE | SCHEDULED | {"TASKS_QUEUE": "turns"}).tasks_queue == "turns"
+
+
+@pytest.mark.parametrize("name", ["FIREBASE_KEYS_URL", "OIDC_KEYS_URL"])
+def test_keys_come_from_a_web_address_and_deployed_from_a_safe_one(name: str) -> None:
+    for wrong in ("file:///etc/keys", "keys.example.com", "https://", "https://me@keys.example.com"):
+        assert refusal(**{name: wrong}).name == name
+    local = FIREBASE | {name: "http://127.0.0.1:8000/keys"}
+    read_settings(local)
+    assert refusal(**local, K_SERVICE="api").name == name
+    read_settings(FIREBASE | {name: "https://keys.example.com/jwks?all", "K_SERVICE": "api"})
 
 
 def test_replaying_needs_a_file() -> None:

@@ -1,0 +1,31 @@
+"""A database that lets a test act between an operation's reads and its commit. Holds no test."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from store.database import Committed, Database, Write
+from store.documents.shelf import Options, Shelf
+from store.documents.store import DocumentStore
+
+
+class Interposed:
+    """Passes everything on; `before_commit` is called with each commit's writes, and may raise instead."""
+
+    def __init__(self, database: Database, before_commit: Callable[[Sequence[Write]], Awaitable[None]]) -> None:
+        self._database = database
+        self._before_commit = before_commit
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    async def commit(self, writes: Sequence[Write]) -> Committed:
+        """As the database's, after `before_commit`."""
+        await self._before_commit(writes)
+        return await self._database.commit(writes)
+
+
+def interposed_store(
+    database: Database, before_commit: Callable[[Sequence[Write]], Awaitable[None]], **options: Any
+) -> DocumentStore:
+    """An instance of its own on `database`, with a hook before its commits."""
+    return DocumentStore(Shelf(Interposed(database, before_commit), Options(**options)))
