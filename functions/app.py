@@ -1,6 +1,7 @@
 """Routing and the error table: from a request to a handler, from an error to an answer."""
 
 import logging
+import time
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -18,6 +19,7 @@ from functions.errors import (
 from functions.handlers.abort import abort
 from functions.handlers.chat import chat, reattach
 from functions.handlers.context import Context, Handler
+from functions.handlers.genkit import abort_agent, get_agent_snapshot, run_agent, wait_for_agent_snapshot
 from functions.handlers.retention import erase, get_retention, put_retention, sweep
 from functions.handlers.sessions import create_session, get_session, list_messages, list_sessions
 from functions.handlers.snapshot import snapshot
@@ -33,13 +35,16 @@ from functions.handlers.transcripts import (
 )
 from functions.handlers.turn import turn
 from functions.identity.access import Access, admit
+from functions.logs import about, trace_of
 from functions.replies import JsonReply
 from functions.security import harden
 from functions.settings import Settings
-from functions.wiring import application
+from functions.wiring import Application, application
 from store.errors import InvalidRequestError, StoreError
+from store.firestore.calls import counting
 
 _LOG = logging.getLogger("firesession.app")
+COSTS_HEADER: Final = "x-firesession-costs"
 
 
 class Route(NamedTuple):
@@ -55,6 +60,10 @@ class Route(NamedTuple):
 ROUTES: Final = (
     Route("chat", "POST", "/chat", chat),
     Route("chat", "GET", "/chat/{snapshotId}", reattach),
+    Route("chat", "POST", "/agents/{agent}", run_agent),
+    Route("chat", "POST", "/agents/{agent}/getSnapshot", get_agent_snapshot),
+    Route("chat", "POST", "/agents/{agent}/abort", abort_agent),
+    Route("chat", "POST", "/agents/{agent}/waitForSnapshot", wait_for_agent_snapshot),
     Route("turn", "POST", "/turn", turn, Access.SCHEDULER),
     Route("abort", "POST", "/abort", abort),
     Route("snapshot", "GET", "/snapshot", snapshot),
@@ -88,18 +97,39 @@ async def serve(request: Request, settings: Settings, function: str | None = Non
     if is_preflight(request.method, request.headers):
         preflight = preflight_headers(settings.cors_origins, request.headers.get("origin"))
         return harden(Response(status_code=204, headers=preflight))
+    about(trace=trace_of(request.headers))
     try:
-        route, values = find_route(request, function)
-        parts = application(settings)
-        # Before the body is read: a stranger cannot make us parse anything.
-        caller = await admit(parts.authentication, route.access, request.headers)
-        response = await route.handler(Context(parts, request, values, caller))
+        response = await _handle(request, settings, function)
     except ClientDisconnect:
         response = Response(status_code=499)  # the client left while its body was being read
     except Exception as error:
+        application(settings).telemetry.refused(getattr(error, "code", "internal"))
         response = _failure(request, error)
     response.headers.update(headers)
     return harden(response)
+
+
+async def _handle(request: Request, settings: Settings, function: str | None) -> Response:
+    """The handler's answer; with what it has cost in its headers where the request asks for that. A stream's headers
+    leave before its turn has run, so they tell the claim's cost alone."""
+    route, values = find_route(request, function)
+    parts = application(settings)
+    if COSTS_HEADER not in request.headers:
+        return await _admitted(parts, route, request, values)
+    started = time.perf_counter()
+    with counting() as calls:
+        response = await _admitted(parts, route, request, values)
+        tally = calls.snapshot()
+    response.headers["Server-Timing"] = f"total;dur={(time.perf_counter() - started) * 1000:.1f}"
+    response.headers[COSTS_HEADER] = f"rpcs={tally.sent}, read={tally.read}, written={tally.written}"
+    return response
+
+
+async def _admitted(parts: Application, route: Route, request: Request, values: dict[str, str]) -> Response:
+    # Before the body is read: a stranger cannot make us parse anything.
+    caller = await admit(parts.authentication, route.access, request.headers)
+    with parts.telemetry.span(f"{route.method} {route.path}", {"function": route.function}):
+        return await route.handler(Context(parts, request, values, caller))
 
 
 def find_route(request: Request, function: str | None) -> tuple[Route, dict[str, str]]:

@@ -64,12 +64,12 @@ class MethodNotAllowedError(StoreError):
 
 
 class PayloadTooLargeError(StoreError):
-    """The body has more bytes than the server takes."""
+    """The body is larger than the server takes, in bytes or in another `unit`."""
 
     code = "payload_too_large"
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"A body may have at most {limit} bytes.")
+    def __init__(self, limit: int, unit: str = "bytes") -> None:
+        super().__init__(f"A body may have at most {limit} {unit}.")
 
 
 class UnsupportedMediaTypeError(StoreError):

@@ -17,10 +17,16 @@ class EventStream(Response):
     media_type = MEDIA_TYPE
     charset = "utf-8"
 
-    def __init__(self, frames: AsyncGenerator[bytes, None], headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        frames: AsyncGenerator[bytes, None],
+        headers: dict[str, str] | None = None,
+        comment: bytes | None = COMMENT,  # None for readers that cannot bear any
+    ) -> None:
         self.status_code = 200
         self.background = None
         self._frames = frames
+        self._comment = comment
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no", **(headers or {})})
         del self.headers["content-length"]
 
@@ -43,8 +49,8 @@ class EventStream(Response):
         upcoming = asyncio.ensure_future(anext(self._frames, None))
         try:
             while True:
-                await asyncio.wait((upcoming,), timeout=PING_INTERVAL)
-                frame = upcoming.result() if upcoming.done() else COMMENT
+                await asyncio.wait((upcoming,), timeout=None if self._comment is None else PING_INTERVAL)
+                frame = upcoming.result() if upcoming.done() else self._comment
                 if frame is None:
                     break
                 await send({"type": "http.response.body", "body": frame, "more_body": True})

@@ -5,6 +5,7 @@ thread or channel that was there before would not survive it.
 """
 
 import asyncio
+import os
 from dataclasses import dataclass
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -19,7 +20,9 @@ from functions.engine.recording import MakeRecorder, Recorder
 from functions.engine.shutdown import drain_on_termination
 from functions.housekeeping import SweepLoop
 from functions.identity.authentication import Authentication, authentication_of
+from functions.logs import configure_logging
 from functions.settings import Settings
+from functions.telemetry import Telemetry, configure_telemetry
 from store.contract import (
     QueuedTurns,
     RetentionStore,
@@ -31,6 +34,7 @@ from store.contract import (
     TurnStore,
     TurnStreams,
 )
+from store.firestore.calls import Calls
 from store.models import RetentionRules
 
 
@@ -61,8 +65,10 @@ class Application:
     agent: Agent
     engine: Engine
     authentication: Authentication
+    telemetry: Telemetry
 
 
+_calls = Calls()  # of all Firestore stores of this process
 _sweeping: WeakKeyDictionary[asyncio.AbstractEventLoop, SweepLoop] = WeakKeyDictionary()
 _applications: WeakKeyDictionary[asyncio.AbstractEventLoop, Application] = WeakKeyDictionary()
 
@@ -71,6 +77,8 @@ def application(settings: Settings) -> Application:
     """The running loop's application, made at its first use."""
     loop = asyncio.get_running_loop()
     if loop not in _applications:
+        configure_logging(settings)
+        configure_telemetry(os.environ)
         made = _applications[loop] = build(settings)
         if settings.sweep_interval is not None:
             _sweeping[loop] = SweepLoop(made.store, settings.sweep_interval)
@@ -89,8 +97,16 @@ def build(settings: Settings) -> Application:
         turns_per_user=settings.max_turns_per_user,
         compact_at_tokens=settings.compact_at_tokens,
     )
-    engine = Engine(store, agent, limits, make_recorder=_recorders(settings, store), queue=make_queue(settings))
-    return Application(settings, store, agent, engine, authentication_of(settings))
+    telemetry = Telemetry(_calls.snapshot)
+    engine = Engine(
+        store,
+        agent,
+        limits,
+        make_recorder=_recorders(settings, store),
+        queue=make_queue(settings),
+        telemetry=telemetry,
+    )
+    return Application(settings, store, agent, engine, authentication_of(settings), telemetry)
 
 
 def _recorders(settings: Settings, store: FullStore) -> MakeRecorder | None:
@@ -136,6 +152,7 @@ def make_store(settings: Settings) -> FullStore:
             database=settings.firestore_database,
             collection=settings.collection,
             emulator_host=settings.emulator_host,
+            calls=_calls,
             **options,
         )
     if settings.store == "file":

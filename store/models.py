@@ -165,6 +165,7 @@ class Claim:
     `snapshot_id` and `attempt` are minted by the caller, who repeats them when it repeats the claim. `session` is
     what a session is made with where `session_id` is None. `runner` names the instance, None for a turn that waits
     in a queue, for `queue_seconds` at most. `models` are those that can be used, None for any.
+    `new_session_id` is the id under which a session is opened where `session_id` is None; one that exists is continued.
     `snapshot_to_resume` names another row than the head. `check_tail=False` skips the stale-write guard. `accept` is
     called with the state that the turn would continue from, and raises where the request does not fit it."""
 
@@ -178,6 +179,7 @@ class Claim:
     check_tail: bool = True
     snapshot_to_resume: str | None = None
     model: str | None = None
+    new_session_id: str | None = None
     runner: str | None = None
     queue_seconds: float | None = None
     origin: Origin = Origin.TURN
@@ -252,6 +254,7 @@ class Lease:
     message_text: str | None = None
     parent_usage: Mapping[str, int] | None = None
     is_new_session: bool = False
+    took_over: bool = False  # from a turn that had expired
     is_untitled: bool = False
     is_aborting: bool = False
 

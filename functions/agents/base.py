@@ -73,6 +73,14 @@ class ReasoningDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelMessage:
+    """A message of the model that is given as a whole: kept as it is, and told at the turn's end, not piece by piece.
+    A tool request in it whose part has `metadata.interrupt` is one that the caller has to answer."""
+
+    content: list[dict[str, Json]]
+
+
+@dataclass(frozen=True, slots=True)
 class ToolRequest:
     """A call that the model asks for; with `interrupt` one that the caller has to answer."""
 
@@ -124,7 +132,7 @@ class Finish:
 
 
 AgentEvent: TypeAlias = (
-    TextDelta | ReasoningDelta | ToolRequest | ToolResponse | SetCustom | AddArtifact | Usage | Finish
+    TextDelta | ReasoningDelta | ModelMessage | ToolRequest | ToolResponse | SetCustom | AddArtifact | Usage | Finish
 )
 
 

@@ -13,6 +13,7 @@ from functions.agents.base import (
     AddArtifact,
     AgentEvent,
     Finish,
+    ModelMessage,
     ReasoningDelta,
     SetCustom,
     TextDelta,
@@ -68,6 +69,8 @@ class Assembly:
                 yield from self._add_text("text", TEXT_DELTA, text)
             case ReasoningDelta(text):
                 yield from self._add_text("reasoning", REASONING_DELTA, text)
+            case ModelMessage(content):
+                self._add_whole(content)
             case ToolRequest():
                 yield self._add_request(event)
             case ToolResponse(name, ref, output):
@@ -106,6 +109,12 @@ class Assembly:
         else:
             content.append({kind: text})
         yield Event(name, {"messageId": message["id"], "text": text})
+
+    def _add_whole(self, content: Sequence[dict[str, Json]]) -> None:
+        message_id, self._next_id = self._next_id or self._mint(), None
+        self._messages.append({"id": message_id, "role": "model", "content": list(content)})
+        metadata = [part.get("metadata") for part in content if "toolRequest" in part]
+        self.interrupts = self.interrupts or any(isinstance(of, dict) and of.get("interrupt") for of in metadata)
 
     def _add_request(self, event: ToolRequest) -> Event:
         message = self._message("model")

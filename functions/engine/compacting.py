@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 from functions.agents.base import Agent
-from functions.engine.compaction import compacted, compaction_message, summarise
+from functions.engine.compaction import compacted, compaction_message, summary_until
 from functions.engine.ending import error_of
 from store.contract import TurnStore
 from store.errors import (
@@ -30,14 +30,11 @@ class CompactionFailedError(StoreError):
 class Compaction:
     """One compaction under its lease. CompactionConflictError where it was stopped or superseded."""
 
-    def __init__(
-        self, lease: Lease, agent: Agent, store: TurnStore, mint: Callable[[], str], abort_grace: float
-    ) -> None:
+    def __init__(self, lease: Lease, agent: Agent, store: TurnStore, mint: Callable[[], str]) -> None:
         self.lease = lease
         self._agent = agent
         self._store = store
         self._mint = mint
-        self._grace = abort_grace
         self._stopped = asyncio.Event()
 
     def request_stop(self) -> None:
@@ -56,24 +53,19 @@ class Compaction:
         self, leave_heartbeats: Callable[[Lease], Awaitable[None]], instructions: str | None
     ) -> dict[str, Any]:
         """The message that was stored."""
-        working = asyncio.create_task(summarise(self._agent, self.lease, self._stopped, instructions))
-        stopping = asyncio.create_task(self._stopped.wait())
-        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if self._stopped.is_set():
-            working.cancel()
-            await asyncio.wait((working,), timeout=self._grace)  # an agent that ignores even that is left behind
+        try:
+            text = await summary_until(self._stopped, self._agent, self.lease, instructions)
+        except Exception as failure:  # whatever an agent's own summary raises
+            await leave_heartbeats(self.lease)
+            return await self._fail(failure)
         await leave_heartbeats(self.lease)
-        return await self._settle(working)
-
-    async def _settle(self, working: "asyncio.Task[str]") -> dict[str, Any]:
-        if not working.done() or working.cancelled():
+        if text is None:
             await self._store_end(Outcome(SnapshotStatus.ABORTED, FinishReason.ABORTED.value))
             raise CompactionConflictError
-        failure = working.exception()
-        if failure is not None:
-            return await self._fail(failure)
-        message = compaction_message(working.result(), self._mint)
+        return await self._publish(text)
+
+    async def _publish(self, text: str) -> dict[str, Any]:
+        message = compaction_message(text, self._mint)
         try:
             state = compacted(self.lease.state, message, self._mint)
             stored = await self._store_end(Outcome(SnapshotStatus.COMPLETED, FinishReason.STOP.value, state))

@@ -57,6 +57,22 @@ def _tokens(lease: Lease) -> int:
     return sum(len(raw.text.decode()) for raw in since_compaction(messages_of(lease.state))) // CHARACTERS_PER_TOKEN
 
 
+async def summary_until(
+    aborted: asyncio.Event, agent: Agent, lease: Lease, instructions: str | None = None
+) -> str | None:
+    """`summarise`; None as soon as `aborted` is set. An agent that ignores its cancellation then is left behind:
+    nothing of a summary is worth waiting for."""
+    summing = asyncio.create_task(summarise(agent, lease, aborted, instructions))
+    summing.add_done_callback(lambda task: task.cancelled() or task.exception())  # one left behind may fail unheard
+    stopping = asyncio.create_task(aborted.wait())
+    try:
+        await asyncio.wait((summing, stopping), return_when=asyncio.FIRST_COMPLETED)
+        return summing.result() if summing.done() and not summing.cancelled() else None
+    finally:
+        stopping.cancel()
+        summing.cancel()
+
+
 async def summarise(agent: Agent, lease: Lease, aborted: asyncio.Event, instructions: str | None = None) -> str:
     """The agent's own summary, else its answer to PROMPT. AgentError where it has none to give."""
     history = closed_history(lease.state)

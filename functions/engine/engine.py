@@ -17,11 +17,15 @@ from functions.engine.queue import QUEUE_SECONDS, TurnQueue
 from functions.engine.recording import MakeRecorder
 from functions.engine.requests import TurnRequest
 from functions.engine.running import RunningTurn
+from functions.engine.storeless import NoStore
 from functions.errors import RateLimitedError
+from functions.logs import about
+from functions.telemetry import Telemetry
 from store.contract import QueuedTurns, RetentionStore, TurnStore
 from store.errors import StoreError, UnavailableError
 from store.ids import mint_id
 from store.models import Adoption, Beat, Claim, Lease, NewSession, Origin, SameSend, Scope
+from store.state import State
 
 _LOG = logging.getLogger("firesession.engine")
 _RETRY_SECONDS = 2.0  # a turn takes seconds; less would only be refused again
@@ -42,6 +46,7 @@ class Engine:
         *,
         make_recorder: MakeRecorder | None = None,
         queue: TurnQueue | None = None,
+        telemetry: Telemetry | None = None,
         mint: Callable[[], str] = mint_id,
     ) -> None:
         self.runner = mint()
@@ -51,6 +56,7 @@ class Engine:
         self._mint = mint
         self._make_recorder = make_recorder
         self._queue = queue
+        self._telemetry = telemetry or Telemetry()
         self._is_draining = False
         self._working: dict[str, RunningTurn | Compaction] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -71,10 +77,21 @@ class Engine:
         return await asyncio.shield(asyncio.create_task(self._start(request)))
 
     async def _start(self, request: TurnRequest) -> RunningTurn | SameSend:
-        lease = await self._claim(
-            request.scope, request.claim(self._mint(), self._mint(), self.runner, models_of(self._agent))
-        )
+        models = models_of(request.agent or self._agent)
+        lease = await self._claim(request.scope, request.claim(self._mint(), self._mint(), self.runner, models))
         return lease if isinstance(lease, SameSend) else self._run(request, lease)
+
+    def start_without_store(self, request: TurnRequest, state: State) -> RunningTurn:
+        """Runs a turn on a state that the caller keeps itself. Raises what `TurnRequest.accept` raises."""
+        self._require_room(request.scope, None)
+        request.accept(state)
+        nowhere = NoStore()
+        lease = nowhere.lease(request.scope, state, self._mint)
+        turn = RunningTurn(request, lease, request.agent or self._agent, nowhere, self._limits, self._mint)
+        self._users[request.scope] += 1
+        self._working[lease.snapshot_id] = turn
+        self._keep(asyncio.create_task(self._live(turn), name=f"firesession-turn-{lease.snapshot_id}"))
+        return turn
 
     async def start_detached(self, request: TurnRequest) -> tuple[str, str]:
         """Starts the turn for nobody in particular, here or through the queue: session and snapshot."""
@@ -132,7 +149,7 @@ class Engine:
         )
         lease = await self._claim(scope, claim)
         assert isinstance(lease, Lease)  # a compaction has no message by which it could be sent twice
-        compaction = Compaction(lease, self._agent, self._store, self._mint, self._limits.abort_grace)
+        compaction = Compaction(lease, self._agent, self._store, self._mint)
         self._join(compaction)
         try:
             return await compaction.run(self._heart.leave, instructions)
@@ -155,12 +172,16 @@ class Engine:
             overtaken = self._starting.pop(claim.snapshot_id)
         if isinstance(lease, SameSend):
             self._leave(scope)
+            self._telemetry.sent_again()
         else:
+            if lease.took_over:
+                self._telemetry.took_over()
             lease.is_aborting = lease.is_aborting or overtaken
         return lease
 
     def _run(self, request: TurnRequest, lease: Lease) -> RunningTurn:
-        turn = RunningTurn(request, lease, self._agent, self._store, self._limits, self._mint, self._make_recorder)
+        agent = request.agent or self._agent
+        turn = RunningTurn(request, lease, agent, self._store, self._limits, self._mint, self._make_recorder)
         self._join(turn)
         task = asyncio.create_task(self._live(turn), name=f"firesession-turn-{lease.snapshot_id}")
         self._keep(task)
@@ -172,10 +193,16 @@ class Engine:
         task.add_done_callback(self._tasks.discard)
 
     async def _live(self, turn: RunningTurn) -> None:
+        ids = {"session": turn.lease.session_id, "snapshot": turn.lease.snapshot_id}
+        about(**ids)
         try:
-            await turn.run(self._heart.leave)
+            with self._telemetry.span("turn", ids):
+                await turn.run(self._heart.leave)
         finally:
             await self._part(turn)
+        if turn.settled is not None:
+            state = turn.settled.state
+            self._telemetry.turn_ended(turn.settled.status.value, state.size if state else None)
         if turn.lease.is_new_session:
             await self._trim(turn.lease.scope)
 

@@ -5,25 +5,32 @@ import logging
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from dataclasses import replace
+from typing import Protocol
 
 from functions.agents.base import Agent, Turn
 from functions.dialects.native import ERROR, TURN_START
 from functions.engine.assembly import Assembly, Event
 from functions.engine.broadcast import Broadcast
-from functions.engine.compaction import compaction_message, is_due, summarise
+from functions.engine.compaction import compaction_message, is_due, summary_until
 from functions.engine.ending import INTERNAL, error_of, last_model_message, turn_end
 from functions.engine.limits import EngineLimits
 from functions.engine.recording import MakeRecorder
 from functions.engine.requests import TurnRequest
 from functions.engine.titling import Titling
 from store.canonical import Json, dump
-from store.contract import TurnStore
 from store.errors import StateTooLargeError, StoreError
 from store.models import FinishReason, Lease, Outcome, Snapshot, SnapshotStatus
 from store.rules.history import last_message_id, visible_history
 
 _LOG = logging.getLogger("firesession.turns")
 _HURRIED_GRACE = 0.5  # seconds
+
+
+class SettlingStore(Protocol):
+    """What a turn that runs needs of a store."""
+
+    async def settle_turn(self, lease: Lease, outcome: Outcome) -> Snapshot:
+        """Publishes the turn and gives the lease back."""
 
 
 class RunningTurn:
@@ -34,7 +41,7 @@ class RunningTurn:
         request: TurnRequest,
         lease: Lease,
         agent: Agent,
-        store: TurnStore,
+        store: SettlingStore,
         limits: EngineLimits,
         mint: Callable[[], str],
         make_recorder: MakeRecorder | None = None,
@@ -170,6 +177,8 @@ class RunningTurn:
         # An answer belongs to the exchange that it goes on with, which no summary may part from it.
         if self._request.message is not None and is_due(self.lease, self._limits.compact_at_tokens):
             turn = await self._compacted(turn)
+            if self._aborted.is_set():
+                return
         async for event in self._agent.run(turn):
             if self._is_done_producing:
                 return
@@ -197,7 +206,9 @@ class RunningTurn:
     async def _compacted(self, turn: Turn) -> Turn:
         """The turn behind a fresh compaction. One that fails costs the user nothing: the turn goes on without."""
         try:
-            text = await summarise(self._agent, self.lease, self._aborted)
+            text = await summary_until(self._aborted, self._agent, self.lease)
+            if text is None:
+                return turn
             message = compaction_message(text, self._mint)
             dump(message)
         except Exception:  # whatever an agent's own summary raises

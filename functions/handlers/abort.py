@@ -12,6 +12,9 @@ async def abort(context: Context) -> Response:
     request = await context.body(AbortRequest)
     store = context.application.store
     if request.snapshot_id is not None:
-        return JsonReply(abort_reply(await store.abort_turn(context.scope, request.snapshot_id)))
-    assert request.session_id is not None  # the model has seen to it
-    return JsonReply(abort_reply(await store.abort_session(context.scope, request.session_id)))
+        result = await store.abort_turn(context.scope, request.snapshot_id)
+    else:
+        assert request.session_id is not None  # the model has seen to it
+        result = await store.abort_session(context.scope, request.session_id)
+    context.application.telemetry.aborted(result.status.value)
+    return JsonReply(abort_reply(result))

@@ -158,6 +158,7 @@ REPLIES: Final[dict[str, Schema]] = {
     ),
     "Erasure": members("An erasure that goes on.", {"done": {"type": "boolean"}}),
     "Compaction": members("A compaction.", {"message": one_of_them("Message")}),
+    "AgentAnswer": members("Genkit's envelope of an answer.", {"result": {"type": "object"}}),
     "Health": members("The server answers.", {"status": TEXT}),
     "OpenApi": {"type": "object", "description": "This document."},
 }

@@ -6,6 +6,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from functions.errors import PermissionDeniedError, RateLimitedError
 from functions.identity.access import Access
+from functions.wire.genkit import AgentCall, OneSnapshotCall, SnapshotCall
 from functions.wire.queries import MessagesQuery, ReattachQuery, SessionsQuery, SnapshotQuery, SnapshotsQuery
 from functions.wire.retention import RetentionRequest, SweepQuery, SweepRequest
 from functions.wire.sessions import (
@@ -186,6 +187,7 @@ ROUTES: Final = (
         summary="Delete some of what the rules let go; called by the scheduler.",
         body=SweepRequest,
         query=SweepQuery,
+        access=Access.SCHEDULER,
         replies={200: Reply("What was done.", "Sweep")},
     ),
     Route(
@@ -273,6 +275,41 @@ ROUTES: Final = (
             CompactionConflictError,
             RateLimitedError,
         ),
+    ),
+    Route(
+        method="post",
+        path="/agents/{agent}",
+        operation="runAgent",
+        summary="Run a turn, in Genkit's agent protocol; its errors are `{status, message}`.",
+        body=AgentCall,
+        replies={200: Reply("How the turn ended, or its chunks as they come.", "AgentAnswer", streamed=True)},
+        errors=(SessionNotFoundError, TurnBusyError, RateLimitedError, DetachUnsupportedError),
+    ),
+    Route(
+        method="post",
+        path="/agents/{agent}/getSnapshot",
+        operation="getAgentSnapshot",
+        summary="Read a snapshot, in Genkit's agent protocol.",
+        body=SnapshotCall,
+        replies={200: Reply("The snapshot.", "AgentAnswer")},
+        errors=(SessionNotFoundError, SnapshotNotFoundError),
+    ),
+    Route(
+        method="post",
+        path="/agents/{agent}/abort",
+        operation="abortAgent",
+        summary="Stop a turn, in Genkit's agent protocol.",
+        body=OneSnapshotCall,
+        replies={200: Reply("The status that it had.", "AgentAnswer")},
+    ),
+    Route(
+        method="post",
+        path="/agents/{agent}/waitForSnapshot",
+        operation="waitForAgentSnapshot",
+        summary="Read a snapshot once its turn has ended, in Genkit's agent protocol.",
+        body=OneSnapshotCall,
+        replies={200: Reply("The snapshot.", "AgentAnswer")},
+        errors=(SnapshotNotFoundError,),
     ),
     Route(
         method="get",

@@ -12,7 +12,13 @@ from store.documents.loading import read_one_record, read_one_row
 from store.documents.requests import RequestPlan, plan_request
 from store.documents.settlements import plan_stale_settlement
 from store.documents.shelf import Shelf, record_path, row_path
-from store.errors import InvalidRequestError, LeaseLostError, SessionNotFoundError, TranscriptStaleError
+from store.errors import (
+    InvalidRequestError,
+    LeaseLostError,
+    SessionNotFoundError,
+    SnapshotNotFoundError,
+    TranscriptStaleError,
+)
 from store.ids import mint_id, require_id, require_message_id, session_id_of_first_message
 from store.layout.fields import FORMAT_VERSION, present
 from store.layout.heads import Footing
@@ -35,6 +41,7 @@ class LeaseGround:
 async def claim_turn(shelf: Shelf, scope: Scope, claim: Claim) -> Lease | SameSend:
     """The session's turn, or the turn that this very message already has."""
     _require_claim(shelf, scope, claim)
+    claim = await _with_session(shelf, scope, claim)
     request = plan_request(claim, shelf.options.shard_size)
     if claim.session_id is not None:
         return await _claim_existing(shelf, scope, claim, request)
@@ -62,7 +69,19 @@ def _require_claim(shelf: Shelf, scope: Scope, claim: Claim) -> None:
         require_message_id(claim.message.key)
 
 
+async def _with_session(shelf: Shelf, scope: Scope, claim: Claim) -> Claim:
+    """A claim that names a snapshot alone belongs to that snapshot's session. SnapshotNotFoundError."""
+    if claim.session_id is not None or claim.snapshot_to_resume is None:
+        return claim
+    read = await read_one_row(shelf, scope, claim.snapshot_to_resume)
+    if read.row is None:
+        raise SnapshotNotFoundError(claim.snapshot_to_resume)
+    return replace(claim, session_id=read.row.snapshot.session_id)
+
+
 def _new_session_id(scope: Scope, claim: Claim) -> str:
+    if claim.new_session_id is not None:
+        return require_id(claim.new_session_id, "sessionId")
     if claim.message_id is None:
         return mint_id()
     return session_id_of_first_message(scope.tenant, scope.user, claim.message_id)
@@ -105,7 +124,7 @@ async def _open_session(
 
 
 def _require_no_tail(claim: Claim) -> None:
-    if claim.snapshot_to_resume is not None or claim.message is None:
+    if claim.message is None:
         raise InvalidRequestError("A turn that continues another one needs its sessionId.")
     if claim.check_tail and claim.last_message_id is not None:
         raise TranscriptStaleError(None)  # the transcript of a session that is yet to be made is empty
@@ -259,6 +278,7 @@ def _lease(
         message_text=preview_of(claim.message),
         parent_usage=head.snapshot.usage if head else None,
         is_new_session=ready is None,
+        took_over=ready is not None and ready.stale is not None,
         is_untitled=not (ready.record.session.title if ready else claim.session.title),
     )
 

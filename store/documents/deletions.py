@@ -7,7 +7,7 @@ from store.documents.claim_checks import require_stale
 from store.documents.commits import Retries, try_commit
 from store.documents.conversions import convert
 from store.documents.legacy import may_read
-from store.documents.loading import read_one_row, visible_record
+from store.documents.loading import is_anothers, read_one_row, visible_record
 from store.documents.settlements import plan_row_end, plan_stale_settlement
 from store.documents.shelf import Shelf, record_path, shard_path
 from store.errors import SessionNotFoundError
@@ -36,9 +36,9 @@ async def _mark(shelf: Shelf, scope: Scope, session_id: str) -> None:
         if document is not None and is_legacy(document) and may_read(shelf):
             await convert(shelf, scope, session_id, NewSession(agent=""))
             continue
-        record = None if document is None or is_legacy(document) else read_record(document)
-        if record is None or record.session.owner_id != scope.user:
+        if document is None or is_legacy(document) or is_anothers(scope, document):
             raise SessionNotFoundError(session_id)
+        record = read_record(document)
         if record.is_deleting:
             return
         if visible_record(scope, document, read.time) is None:

@@ -4,11 +4,12 @@ A load that takes several round trips makes all of them at the first one's time,
 seen half-way; what is missing *then* is damage.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from store.database import Document, Path
+from store.database import Document, Kind, Path
+from store.documents.apart import apart
 from store.documents.legacy import legacy_row, legacy_session, load_legacy_state
 from store.documents.shelf import Shelf, record_path, row_path, shard_path
 from store.errors import DataLossError
@@ -18,9 +19,13 @@ from store.layout.codec import decode_checked, unseal
 from store.layout.fields import FieldReader
 from store.layout.records import Record, lacks_copy, read_copy, read_record, read_tail
 from store.layout.rows import Row, read_row
+from store.layout.runs import Run, run_key
 from store.legacy.rows import is_legacy
 from store.models import Scope
 from store.rules.retention import is_expired
+from store.state import State
+
+BATCH = 100  # documents of one read: some megabytes, which come within the time that one attempt has
 
 
 class RowRead(NamedTuple):
@@ -58,7 +63,7 @@ async def found_row(shelf: Shelf, scope: Scope, document: Document | None, time:
 
 def visible_row(scope: Scope, document: Document | None, now: datetime) -> Row | None:
     """The row of ours in `document` where it is the caller's and neither expired nor pruned."""
-    if document is None or is_legacy(document):
+    if document is None or is_legacy(document) or is_anothers(scope, document):
         return None
     row = read_row(document)
     if row.owner_id != scope.user or row.is_pruned or is_expired(row.expires_at, now):
@@ -85,12 +90,19 @@ async def found_record(
 
 def visible_record(scope: Scope, document: Document | None, now: datetime) -> Record | None:
     """The session of ours in `document` where it is the caller's and neither expired nor being deleted."""
-    if document is None or is_legacy(document):
+    if document is None or is_legacy(document) or is_anothers(scope, document):
         return None
     record = read_record(document)
     if record.session.owner_id != scope.user or record.is_deleting or is_expired(record.session.expires_at, now):
         return None
     return record
+
+
+def is_anothers(scope: Scope, document: Document) -> bool:
+    """Asked before anything else of the document is read: that it is damaged, or how long it takes to read, would tell
+    that it is there."""
+    owner = document.fields.get("ownerId")
+    return isinstance(owner, str) and owner != scope.user
 
 
 async def load_row_state(shelf: Shelf, scope: Scope, row: Row, time: datetime) -> Ground | None:
@@ -102,12 +114,12 @@ async def load_row_state(shelf: Shelf, scope: Scope, row: Row, time: datetime) -
     if cached is not None and cached.chain == row.chain:
         return cached
     paths = [row_path(scope, segment) for segment in row.chain.segment_path[:-1]]
-    documents = await _read_chain(shelf, scope, row.chain, paths, time)
-    patches = [(str(path), read_row(_required(documents, path)).patch) for path in paths]
+    stored = await _read_chain(shelf, scope, row.chain, paths, time)
+    patches = [(str(path), read_row(_required(stored.segments, path)).patch) for path in paths]
     if not row.chain.is_checkpoint:
         patches.append((row.name, row.patch))
-    state = rebuild(row.name, row.chain, _runs(scope, row.chain, documents), patches)
-    ground = Ground(row.snapshot.snapshot_id, row.chain, state)
+    state = await _rebuilt(row.name, row.chain, stored, patches)
+    ground = Ground(row.snapshot.snapshot_id, row.chain, state, stored.runs)
     shelf.cache.put(scope.tenant, ground)
     return ground
 
@@ -133,9 +145,9 @@ async def load_head(shelf: Shelf, scope: Scope, read: RecordRead) -> Ground | No
             raise DataLossError(record.name, f"the row of its head, {head.snapshot.snapshot_id!r}, is another one")
         return await load_row_state(shelf, scope, row.row, read.time)
     if state is None:
-        documents = await _read_chain(shelf, scope, head.chain, [], read.time)
-        state = rebuild(record.name, head.chain, _runs(scope, head.chain, documents), _named(record))
-    ground = Ground(head.snapshot.snapshot_id, head.chain, state)
+        stored = await _read_chain(shelf, scope, head.chain, [], read.time)
+        state = await _rebuilt(record.name, head.chain, stored, _named(record))
+    ground = Ground(head.snapshot.snapshot_id, head.chain, state, head.runs)
     shelf.cache.replace_head(scope.tenant, record.session.id, ground)
     return ground
 
@@ -154,16 +166,46 @@ async def read_request(shelf: Shelf, scope: Scope, row: Row) -> bytes:
     return b"".join(read_run(_required(read.documents, path)) for path in paths)
 
 
-async def _read_chain(
-    shelf: Shelf, scope: Scope, chain: Chain, segments: list[Path], time: datetime
-) -> Mapping[Path, Document | None]:
-    shards = [shard_path(scope.tenant, shard_id) for shard_id in chain.shards]
-    read = await shelf.database.get([*shards, *segments], at=time)
-    return read.documents
+class _Stored(NamedTuple):
+    """A chain's documents: the text of its runs in order, what tells them apart, and the rows of its segments."""
+
+    texts: list[bytes]
+    runs: tuple[Run, ...]
+    segments: Mapping[Path, Document | None]
+
+    def consumed(self) -> Iterator[bytes]:
+        """The texts, each let go of once it was taken: together they are as large as the state."""
+        self.texts.reverse()
+        while self.texts:
+            yield self.texts.pop()
 
 
-def _runs(scope: Scope, chain: Chain, documents: Mapping[Path, Document | None]) -> list[bytes]:
-    return [read_run(_required(documents, shard_path(scope.tenant, shard_id))) for shard_id in chain.shards]
+async def _rebuilt(name: str, chain: Chain, stored: _Stored, patches: Sequence[tuple[str, bytes]]) -> State:
+    return await apart(sum(map(len, stored.texts)), lambda: rebuild(name, chain, stored.consumed(), patches))
+
+
+async def _read_chain(shelf: Shelf, scope: Scope, chain: Chain, segments: Sequence[Path], time: datetime) -> _Stored:
+    """One round trip for up to BATCH documents, and one for every further BATCH."""
+    found: dict[str, tuple[bytes, int]] = {}
+    others: dict[Path, Document | None] = {}
+    paths = [*segments, *(shard_path(scope.tenant, shard_id) for shard_id in dict.fromkeys(chain.shards))]
+    for start in range(0, len(paths), BATCH):
+        batch = paths[start : start + BATCH]
+        documents = (await shelf.database.get(batch, at=time)).documents
+        for path in batch:
+            if path.kind is Kind.SHARDS:
+                found[path.id] = _run(_required(documents, path))
+            else:
+                others[path] = documents[path]
+    texts = [found[shard_id][0] for shard_id in chain.shards]
+    runs = tuple(Run(shard_id, run_key([found[shard_id][0]]), found[shard_id][1]) for shard_id in chain.shards)
+    return _Stored(texts, runs, others)
+
+
+def _run(document: Document) -> tuple[bytes, int]:
+    """The text in a shard, and the bytes that it takes there."""
+    text = read_run(document)
+    return text, len(document.fields["chunk"])
 
 
 def read_run(document: Document) -> bytes:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from store.database import SERVER_TIME, Create, Delete, Update, Write
+from store.documents.apart import apart
 from store.documents.claim_checks import require_stale
 from store.documents.claims import record_identity
 from store.documents.commits import expiry_fields
@@ -120,11 +121,12 @@ async def plan_save(given: SaveInput) -> SavePlan:
         beat = {"heartbeatAt": saved.heartbeat_at, "savedBy": given.token}
         return SavePlan(saved, [Update(row.document.path, beat, update_time=row.update_time)])
     stale = await _stale_writes(given)
-    head, storage = _plan_state(given)
+    size = saved.state.size if given.changes_state and saved.state is not None else 0
+    head, storage = await apart(size, lambda: _plan_state(given))
     writes = [*_row_writes(given, storage), *stale, *_record_writes(given, head)]
     ground = None
     if storage is not None and saved.state is not None:
-        ground = Ground(saved.snapshot_id, storage.chain, saved.state)
+        ground = storage.ground(saved.state)
     return SavePlan(saved, writes, storage.shards if storage else {}, ground, head is not None, given.expires_at)
 
 
@@ -198,8 +200,8 @@ def _obsolete_shards(given: SaveInput, storage: StoragePlan | None) -> list[Writ
         return []
     ids = list(row.request_shards) if given.saved.status.is_terminal else []
     loses_chain = storage is not None or given.saved.state is None
-    if loses_chain and row.chain is not None and row.chain.is_checkpoint:
-        ids += row.chain.shards
+    if loses_chain:
+        ids += row.own_shards  # the chain's other shards belong to earlier rows
     return [Delete(shard_path(given.scope.tenant, shard_id)) for shard_id in ids]
 
 
@@ -264,5 +266,8 @@ def _record_fields(given: SaveInput, head: HeadPlan | None) -> dict[str, Any]:
     if head is not None:
         fields |= head_fields(saved, head)
     elif given.is_head and record is not None and record.head is not None:
-        fields |= {"head": head_field(saved, record.head.chain), "headUpdatedAt": saved.updated_at or SERVER_TIME}
+        fields |= {
+            "head": head_field(saved, record.head.chain, record.head.runs),
+            "headUpdatedAt": saved.updated_at or SERVER_TIME,
+        }
     return fields

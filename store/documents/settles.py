@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from store.database import SERVER_TIME, Committed, Delete, Update, Write
+from store.documents.apart import apart
 from store.documents.claims import LeaseGround
 from store.documents.commits import Retries, shard_writes, try_commit, write_ahead
 from store.documents.loading import read_one_row
@@ -16,7 +17,6 @@ from store.documents.settlements import REQUEST_FIELDS
 from store.documents.shelf import Shelf, record_path, row_path, shard_path
 from store.documents.streams import last_segment_writes
 from store.errors import LeaseLostError, SessionNotFoundError, StateTooLargeError, UnavailableError
-from store.layout.chain import Ground
 from store.layout.fields import present
 from store.layout.heads import HeadPlan, plan_head
 from store.layout.records import LEASE_FIELDS, head_field
@@ -39,7 +39,7 @@ async def settle_turn(shelf: Shelf, lease: Lease, outcome: Outcome) -> Snapshot:
     while True:
         if lease.is_aborting:
             outcome = as_aborted(outcome)
-        plan = _plan(shelf, lease, outcome)
+        plan = await _plan(shelf, lease, outcome)
         ahead = await _write_shards(shelf, lease, outcome, plan)
         result = await try_commit(shelf, [*_settle_writes(lease, outcome, plan), *ahead])
         if isinstance(result, Committed):
@@ -79,12 +79,12 @@ async def read_own_row(shelf: Shelf, lease: Lease, doubt: Exception, retries: Re
             await retries.wait(doubt)
 
 
-def _plan(shelf: Shelf, lease: Lease, outcome: Outcome) -> HeadPlan | None:
-    if outcome.state is None:
+async def _plan(shelf: Shelf, lease: Lease, outcome: Outcome) -> HeadPlan | None:
+    state = outcome.state
+    if state is None:
         return None
-    ground: LeaseGround = lease.ground
-    token = token_of(lease.attempt)
-    return plan_head(shelf.options.shape, lease.snapshot_id, token, ground.footing, outcome.state)
+    shape, footing, token = shelf.options.shape, lease.ground.footing, token_of(lease.attempt)
+    return await apart(state.size, lambda: plan_head(shape, lease.snapshot_id, token, footing, state))
 
 
 async def _write_shards(shelf: Shelf, lease: Lease, outcome: Outcome, plan: HeadPlan | None) -> list[Write]:
@@ -136,7 +136,7 @@ def head_fields(snapshot: Snapshot, plan: HeadPlan) -> dict[str, Any]:
     """The session document's fields for a new head; `snapshot` carries its state."""
     return plan.fields | present(
         headSnapshotId=snapshot.snapshot_id,
-        head=head_field(snapshot, plan.storage.chain),
+        head=head_field(snapshot, plan.storage.chain, plan.storage.runs),
         headUpdatedAt=snapshot.updated_at or SERVER_TIME,
         lastMessageId=last_message_id(snapshot.state),
         messageCount=len(messages_of(snapshot.state)),
@@ -147,7 +147,7 @@ def _settled(
     shelf: Shelf, lease: Lease, outcome: Outcome, plan: HeadPlan | None, updated_at: datetime | None
 ) -> Snapshot:
     if plan is not None and outcome.state is not None:
-        ground = Ground(lease.snapshot_id, plan.storage.chain, outcome.state)
+        ground = plan.storage.ground(outcome.state)
         shelf.cache.replace_head(lease.scope.tenant, lease.session_id, ground)
     return _snapshot(lease, outcome, updated_at)
 

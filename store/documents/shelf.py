@@ -24,8 +24,9 @@ class Options:
 
     Sizes are bytes, `lease_staleness` is seconds: how old a heartbeat may be while its turn still counts as alive.
     `max_persisted_chain_length` is how many rows stay along parent links from a row that is stored, itself included: 1
-    keeps the newest alone, None all. `legacy_owner` is who may read what Genkit's own stores wrote: nobody (`off`),
-    or, until the first write stamps an owner, every user of its tenant (`tenant`)."""
+    keeps the newest alone, None all. Without `share_runs` every checkpoint stores its whole text. `legacy_owner` is who
+    may read what Genkit's own stores wrote: nobody (`off`), or, until the first write stamps an owner, every user of
+    its tenant (`tenant`)."""
 
     checkpoint_interval: int = 25
     shard_size: int = 524_288
@@ -34,6 +35,7 @@ class Options:
     max_state_size: int = 67_108_864
     cache_size: int = 67_108_864
     lease_staleness: float = 60.0
+    share_runs: bool = True
     max_persisted_chain_length: int | None = None
     legacy_owner: str = "off"
     retention: RetentionRules = field(default_factory=RetentionRules)
@@ -50,13 +52,15 @@ class Options:
         staleness: object = self.lease_staleness
         if not isinstance(staleness, int | float) or isinstance(staleness, bool) or not 0 < staleness <= 86_400:
             raise InvalidRequestError("lease_staleness must be a number of seconds, over 0 and up to 86,400.")
+        if not isinstance(self.share_runs, bool):
+            raise InvalidRequestError("share_runs must be True or False.")
         if self.legacy_owner not in ("off", "tenant"):
             raise InvalidRequestError("legacy_owner must be 'off' or 'tenant'.")
 
     @property
     def shape(self) -> Shape:
         """The part that decides how states are laid out."""
-        return Shape(self.checkpoint_interval, self.shard_size, self.base_size)
+        return Shape(self.checkpoint_interval, self.shard_size, self.base_size, self.share_runs)
 
 
 def _require_range(name: str, value: object, low: int, high: int) -> None:

@@ -1,7 +1,9 @@
 """Counts what the database was asked, so that tests and benchmarks can hold an operation to its cost."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 
@@ -28,6 +30,20 @@ class Tally:
         return Tally(changed, self.read - earlier.read, self.written - earlier.written)
 
 
+_of_this_task: ContextVar["Calls | None"] = ContextVar("firesession_calls", default=None)
+
+
+@contextmanager
+def counting() -> Iterator["Calls"]:
+    """Counts what is asked inside, by this task and those that it starts, besides what each database counts."""
+    calls = Calls()
+    former = _of_this_task.set(calls)
+    try:
+        yield calls
+    finally:
+        _of_this_task.reset(former)
+
+
 class Calls:
     """A running count; one may be shared by several databases of one process."""
 
@@ -42,6 +58,9 @@ class Calls:
             self._rpcs[rpc] += 1
         self._read += read
         self._written += written
+        own = _of_this_task.get()
+        if own is not None and own is not self:
+            own.count(rpc, read=read, written=written)
 
     def snapshot(self) -> Tally:
         """The count so far."""

@@ -17,7 +17,8 @@ from store.state import State
 
 @dataclass(slots=True)
 class SessionContents:
-    """The documents that carry one session's id. `record_document` is None where there is no session document."""
+    """The documents that carry one session's id. `record_document` is None where there is no session document;
+    `is_partial` is whether there are damaged ones of which it is not known whose they are."""
 
     tenant: str
     session_id: str
@@ -26,6 +27,7 @@ class SessionContents:
     row_documents: list[Document] = field(default_factory=list)
     shard_documents: list[Document] = field(default_factory=list)
     other_documents: list[Document] = field(default_factory=list)  # segments and objects
+    is_partial: bool = False
 
 
 def is_foreign(document: Document) -> bool:
@@ -49,7 +51,8 @@ class SessionView:
         self.record = self._record(contents.record_document)
         self.rows = {row.snapshot.snapshot_id: row for row in self._rows(contents.row_documents)}
         self.present = {document.path.id for document in contents.row_documents}
-        self.is_blind = len(self.rows) < sum(not is_genkits(document) for document in contents.row_documents)
+        ours = sum(not is_genkits(document) for document in contents.row_documents)
+        self.is_blind = contents.is_partial or len(self.rows) < ours
         self._runs = {document.path: document for document in contents.shard_documents}
         self._states: dict[tuple[tuple[str, ...], tuple[str, ...]], State | DataLossError] = {}
 
@@ -115,7 +118,7 @@ class SessionView:
                 return before
             row = self.rows.get(path[-1])
             if row is None:
-                raise DataLossError(path[-1], "the row is damaged" if path[-1] in self.present else "the row is missing")
+                raise DataLossError(path[-1], f"the row is {'damaged' if path[-1] in self.present else 'missing'}")
             return patched(row.name, before, row.patch)
         except DataLossError as error:
             return error

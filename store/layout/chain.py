@@ -1,20 +1,30 @@
 """Checkpoints and diffs: which of the two a row becomes, and how its state is put together again.
 
-A checkpoint's text is cut at message boundaries into runs, one shard document each. A diff names its checkpoint, that
-checkpoint's shards, and the diffs in between (`segment_path`, up to and including itself), so that any row is rebuilt
-from documents that its own row names.
+A checkpoint's text is cut into runs, one shard document each; runs that an earlier checkpoint stored are referred to,
+not stored again. A diff names its checkpoint, that checkpoint's shards, and the diffs in between (`segment_path`, up to
+and including itself), so that any row is rebuilt from documents that its own row names.
 """
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from store.canonical import dump, parse_stored
 from store.errors import DataLossError
 from store.layout.codec import Stored, encode
-from store.layout.patches import PatchError, apply, diff
-from store.state import State
-
-RUN_SIZE = 65_536  # bytes of raw text
+from store.layout.packing import (
+    Reader,
+    pack_bytes,
+    pack_number,
+    pack_rows,
+    pack_shards,
+    shard_prefix,
+    unpack_rows,
+    unpack_shards,
+)
+from store.layout.patches import PatchError, apply, changed_bytes, diff
+from store.layout.runs import RUN_SIZE, Run, cut_pieces, cut_state
+from store.state import Piece, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,80 +50,100 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A settled state that a new one is stored against."""
+    """A settled state that a new one is stored against. `runs` are those of its checkpoint; without them, which is
+    always safe, the next checkpoint stores all of its own."""
 
     snapshot_id: str
     chain: Chain
     state: State
+    runs: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How states are laid out: diffs between checkpoints, bytes of a shard or diff at most, bytes of a base at most."""
+    """How states are laid out: diffs between checkpoints, bytes of a shard or diff at most, bytes of a base at most,
+    and whether a checkpoint refers to the runs of the one before."""
 
     checkpoint_interval: int = 25
     shard_size: int = 524_288
     base_size: int = 131_072
+    share_runs: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class StoragePlan:
-    """What storing a state takes: `patch` on a diff, `shards` (id → bytes) on a checkpoint."""
+    """What storing a state takes: `patch` on a diff, `shards` (id → bytes) that a checkpoint adds to those that are
+    there already."""
 
     chain: Chain
     patch: Stored | None
     shards: dict[str, Stored]
+    runs: tuple[Run, ...] = ()
+
+    def ground(self, state: State) -> Ground:
+        """The state, once it is stored as planned, as the ground of the next one."""
+        path = self.chain.segment_path
+        return Ground(path[-1] if path else self.chain.checkpoint_id, self.chain, state, self.runs)
 
 
 def plan_storage(shape: Shape, snapshot_id: str, token: str, ground: Ground | None, state: State) -> StoragePlan:
     """A diff against `ground` where that is allowed and worth it, else a checkpoint. `token` makes the shards' ids
     unique among everybody who may try to write this row."""
-    is_ground = ground is not None and not ground.chain.is_legacy
-    if ground is not None and is_ground and len(ground.chain.segment_path) + 1 < shape.checkpoint_interval:
+    if ground is not None and _may_be_diff(shape, ground, state):
         patch = encode(dump(diff(ground.state, state), depth=-2))
         if len(patch.content) <= min(shape.shard_size, max(ground.chain.checkpoint_bytes, _WORTH_A_CHECKPOINT)):
-            return _plan_diff(snapshot_id, ground.chain, state, patch)
-    return _plan_checkpoint(shape, snapshot_id, token, state)
+            return _plan_diff(snapshot_id, ground, state, patch)
+    return plan_checkpoint(shape, snapshot_id, token, ground, state)
 
 
 # A first checkpoint can be smaller than any turn; without a floor every second row would become one.
 _WORTH_A_CHECKPOINT = 4096
+_MOST_CHANGED = 16_777_216  # bytes of text; more would hardly fit into a document, and diffing takes many times as much
 
 
-def _plan_diff(snapshot_id: str, parent: Chain, state: State, patch: Stored) -> StoragePlan:
+def _may_be_diff(shape: Shape, ground: Ground, state: State) -> bool:
+    if ground.chain.is_legacy or len(ground.chain.segment_path) + 1 >= shape.checkpoint_interval:
+        return False
+    return state.size <= _MOST_CHANGED or changed_bytes(ground.state, state) <= _MOST_CHANGED
+
+
+def _plan_diff(snapshot_id: str, ground: Ground, state: State, patch: Stored) -> StoragePlan:
+    parent = ground.chain
     path = (*parent.segment_path, snapshot_id)
     chain = Chain(parent.checkpoint_id, parent.shards, path, state.digest, parent.checkpoint_bytes)
-    return StoragePlan(chain, patch, {})
+    return StoragePlan(chain, patch, {}, ground.runs)
 
 
-def _plan_checkpoint(shape: Shape, snapshot_id: str, token: str, state: State) -> StoragePlan:
-    shards = {
-        f"{snapshot_id}_{token}_{index}": encode(run)
-        for index, run in enumerate(cut_runs(state.parts(), min(RUN_SIZE, shape.shard_size), shape.shard_size))
-    }
-    size = sum(len(stored.content) for stored in shards.values())
-    return StoragePlan(Chain(snapshot_id, tuple(shards), (), state.digest, size), None, shards)
+def plan_checkpoint(shape: Shape, snapshot_id: str, token: str, ground: Ground | None, state: State) -> StoragePlan:
+    """A checkpoint. It writes the runs that are not among `ground`'s, which lie in the same session."""
+    known = {run.key: run for run in ground.runs} if ground is not None and shape.share_runs else {}
+    prefix = shard_prefix(snapshot_id, token)
+    runs: list[Run] = []
+    shards: dict[str, Stored] = {}
+    # Without sharing, large runs are better: they compress better.
+    run_size = min(RUN_SIZE, shape.shard_size) if shape.share_runs else shape.shard_size
+    for key, texts in cut_state(state, run_size, shape.shard_size):
+        if key not in known:
+            stored = encode(b"".join(texts))
+            known[key] = Run(f"{prefix}_{len(shards)}", key, len(stored.content))
+            shards[known[key].shard_id] = stored
+        runs.append(known[key])
+    ids = tuple(run.shard_id for run in runs)
+    chain = Chain(snapshot_id, ids, (), state.digest, sum(run.size for run in runs))
+    return StoragePlan(chain, None, shards, tuple(runs))
 
 
 def cut_runs(parts: Iterator[bytes], run_size: int, shard_size: int) -> Iterator[bytes]:
-    """The parts joined into runs of up to `run_size` bytes; a larger part stands alone, cut where over `shard_size`."""
-    run = bytearray()
-    for part in parts:
-        if run and len(run) + len(part) > run_size:
-            yield bytes(run)
-            run.clear()
-        run += part
-        while len(run) > shard_size:
-            yield bytes(run[:shard_size])
-            del run[:shard_size]
-    if run:
-        yield bytes(run)
+    """The parts joined into runs of up to `run_size` bytes; a part over it stands alone, cut where it is over
+    `shard_size`."""
+    for pieces in cut_pieces(map(Piece, parts), run_size, shard_size):
+        yield b"".join(piece.opening + piece.text for piece in pieces)
 
 
-def rebuild(row: str, chain: Chain, runs: Sequence[bytes], patches: Sequence[tuple[str, bytes]]) -> State:
+def rebuild(row: str, chain: Chain, runs: Iterable[bytes], patches: Sequence[tuple[str, bytes]]) -> State:
     """The state of a checkpoint's runs with `patches` (document, text) applied; DataLossError naming the document that
     does not fit, or `row` where only the result does not."""
-    state = read_state(row, b"".join(runs))
+    state = _read(row, runs)
     for document, text in patches:
         state = patched(document, state, text)
     if state.digest != chain.state_digest:
@@ -123,8 +153,12 @@ def rebuild(row: str, chain: Chain, runs: Sequence[bytes], patches: Sequence[tup
 
 def read_state(document: str, text: bytes) -> State:
     """The state whose text a document holds."""
+    return _read(document, (text,))
+
+
+def _read(document: str, texts: Iterable[bytes]) -> State:
     try:
-        return State.parse(text)
+        return State.read(texts)
     except ValueError as error:
         raise DataLossError(document, "its content is not the text of a state") from error
 
@@ -133,7 +167,7 @@ def patched(document: str, state: State, text: bytes) -> State:
     """`state` after the patch that `document` holds."""
     try:
         operations = parse_stored(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataLossError(document, "its patch is not JSON") from error
     if not isinstance(operations, list) or not all(_is_operation(operation) for operation in operations):
         raise DataLossError(document, "its patch is not a list of operations")
@@ -145,6 +179,36 @@ def patched(document: str, state: State, text: bytes) -> State:
 
 def _is_operation(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("path"), str) and isinstance(value.get("op"), str)
+
+
+_CHECK_BYTES = 8
+
+
+def pack_chain(chain: Chain) -> bytes:
+    """The chain as bytes, but for the state digest, which lies beside it, and the row itself, which it ends with."""
+    *before, own = chain.checkpoint_id, *chain.segment_path
+    ids = pack_bytes(pack_rows(before)) + pack_bytes(pack_shards(chain.shards))
+    content = pack_number(chain.checkpoint_bytes) + ids
+    return content + _check(content, own, chain.state_digest)
+
+
+def unpack_chain(document: str, snapshot_id: str, content: bytes, state_digest: bytes) -> Chain:
+    """The chain behind `pack_chain`; DataLossError naming `document`, also where it belongs to another row."""
+    body, check = content[:-_CHECK_BYTES], content[-_CHECK_BYTES:]
+    if check != _check(body, snapshot_id, state_digest):
+        raise DataLossError(document, "its chain is damaged or another snapshot's")
+    try:
+        reader = Reader(body)
+        size, before, shards = reader.number(), unpack_rows(reader.blob()), unpack_shards(reader.blob())
+        reader.end()
+    except ValueError as error:
+        raise DataLossError(document, f"its chain cannot be read: {error}") from error
+    path = (*before, snapshot_id)
+    return Chain(path[0], shards, path[1:], state_digest, size)
+
+
+def _check(content: bytes, snapshot_id: str, state_digest: bytes) -> bytes:
+    return hashlib.sha256(b"%b\0%b\0%b" % (snapshot_id.encode(), state_digest, content)).digest()[:_CHECK_BYTES]
 
 
 def pack_ids(ids: Sequence[str]) -> list[str]:

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from store.layout.chain import Ground, Shape, StoragePlan, plan_storage
-from store.layout.codec import encode
+from store.layout.chain import Ground, Shape, StoragePlan, plan_checkpoint, plan_storage
+from store.layout.codec import QUICK, encode
 from store.layout.records import copy_entry
 from store.state import State
 
 _TAIL_SIZE = 131_072  # bytes; with a base of the same size the session document stays far below a document's limit
+_GAIN_OF_ONE_PIECE = 2  # how much smaller a text is, at most, that is compressed whole instead of run by run
 _BEST_RATIO = 30  # text that compresses better than this is rare enough not to be tried for
 
 
@@ -41,17 +42,19 @@ def plan_head(shape: Shape, snapshot_id: str, token: str, footing: Footing, stat
         tail_bytes = footing.tail_bytes + len(entry)
         if tail_bytes <= _TAIL_SIZE:
             return HeadPlan(storage, {"tailBytes": tail_bytes, "hasBase": footing.has_base}, (), {"tail": [entry]})
-    base = _plan_base(shape, snapshot_id, state)
+    base = _plan_base(shape, snapshot_id, storage, state)
     if base is None and storage.patch is not None:
-        storage = plan_storage(shape, snapshot_id, token, None, state)
+        storage = plan_checkpoint(shape, snapshot_id, token, footing.parent, state)
     fields = {"tail": [], "tailBytes": 0, "hasBase": base is not None}
     if base is None:
         return HeadPlan(storage, fields, ("base",), {})
     return HeadPlan(storage, fields | {"base": base}, (), {})
 
 
-def _plan_base(shape: Shape, snapshot_id: str, state: State) -> bytes | None:
+def _plan_base(shape: Shape, snapshot_id: str, storage: StoragePlan, state: State) -> bytes | None:
     if shape.base_size == 0 or state.size > shape.base_size * _BEST_RATIO:
         return None
-    entry = copy_entry(snapshot_id, encode(state.text))
+    if storage.patch is None and storage.chain.checkpoint_bytes > shape.base_size * _GAIN_OF_ONE_PIECE:
+        return None  # without the work of compressing what would be far too large
+    entry = copy_entry(snapshot_id, encode(state.text, QUICK))
     return entry if len(entry) <= shape.base_size else None

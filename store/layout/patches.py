@@ -14,7 +14,8 @@ import jsonpatch
 import jsonpointer
 
 from store.canonical import Json
-from store.state import MESSAGES, Raw, State
+from store.errors import InvalidRequestError
+from store.state import MESSAGES, Messages, Raw, State
 
 Operation: TypeAlias = dict[str, Json]
 _ROOT = f"/{MESSAGES}"
@@ -35,15 +36,44 @@ def diff(old: State, new: State) -> list[Operation]:
     return [{"op": "replace", "path": "", "value": new.value()}]
 
 
+def changed_bytes(old: State, new: State) -> int:
+    """Roughly how much text of `new` is not in `old`, without looking into members or messages."""
+    changed = sum(len(raw.text) for name, raw in new.members.items() if old.members.get(name) != raw)
+    before, after = old.messages or Messages(), new.messages or Messages()
+    start = _common_start(before, after, min(len(before), len(after)))
+    known = {raw.digest for raw in before[start:]}
+    return changed + sum(len(raw.text) for raw in after[start:] if raw.digest not in known)
+
+
 def _member_operations(old: State, new: State) -> Iterator[Operation]:
+    """Removes what goes, changes in place what stays, and then, from the first member on whose place is another one,
+    puts every member behind the others: moved from where it is, or added."""
+    kept = [name for name in old.order if name in new.order and _is_list(old, name) == _is_list(new, name)]
+    renamed = dict(_renamed(old, new, kept))
     for name in old.order:
-        if name not in new.order or _is_list(old, name) != _is_list(new, name):
+        if name not in kept and name not in renamed.values():
             yield {"op": "remove", "path": _pointer(name)}
-    for name in new.order:
-        if name not in old.order or _is_list(old, name) != _is_list(new, name):
-            yield {"op": "add", "path": _pointer(name), "value": new.get(name)}
-        elif name in new.members:
+    for name in kept:
+        if name in new.members:
             yield from _element_operations(_pointer(name), old.members[name], new.members[name])
+    in_place = 0
+    while in_place < len(kept) and kept[in_place] == new.order[in_place]:
+        in_place += 1
+    for name in new.order[in_place:]:
+        if name in kept or name in renamed:
+            yield {"op": "move", "from": _pointer(renamed.get(name, name)), "path": _pointer(name)}
+        else:
+            yield {"op": "add", "path": _pointer(name), "value": new.get(name)}
+
+
+def _renamed(old: State, new: State, kept: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """New members, each with the old one whose very value it has."""
+    gone = {raw.text: name for name, raw in old.members.items() if name not in kept}
+    for name in new.order:
+        if name in new.members and name not in kept and name not in old.order:
+            former = gone.pop(new.members[name].text, None)
+            if former is not None:
+                yield name, former
 
 
 def _is_list(state: State, name: str) -> bool:
@@ -55,6 +85,8 @@ def _element_operations(pointer: str, old: Raw, new: Raw) -> list[Operation]:
     if old.text == new.text:
         return []
     whole: list[Operation] = [{"op": "replace", "path": pointer, "value": new.value()}]
+    if len(old.text) + len(new.text) > _MOST_COMPARED:
+        return whole
     inner = list(jsonpatch.make_patch(old.value(), new.value()).patch)
     if not inner or len(str(inner)) >= len(new.text):
         return whole
@@ -67,6 +99,10 @@ def _element_operations(pointer: str, old: Raw, new: Raw) -> list[Operation]:
     return [_below(pointer, operation) for operation in inner]
 
 
+# Bytes of text. Both values are parsed for it, which takes many times as much memory, and compared one by one.
+_MOST_COMPARED = 8_388_608
+
+
 def _below(pointer: str, operation: Operation) -> Operation:
     moved = {**operation, "path": pointer + operation["path"]}
     if "from" in operation:
@@ -77,16 +113,29 @@ def _below(pointer: str, operation: Operation) -> Operation:
 def _message_operations(old: Sequence[Raw] | None, new: Sequence[Raw] | None) -> list[Operation]:
     if old is None or new is None:
         return []
-    start = 0
     shorter = min(len(old), len(new))
-    while start < shorter and old[start].digest == new[start].digest:
-        start += 1
+    start = _common_start(old, new, shorter)
     end = 0
     while end < shorter - start and old[-1 - end].digest == new[-1 - end].digest:
         end += 1
     before, after = old[start : len(old) - end], new[start : len(new) - end]
     is_at_end = end == 0
     return list(_aligned_operations(before, after, start, is_at_end))
+
+
+def _common_start(old: Sequence[Raw], new: Sequence[Raw], shorter: int) -> int:
+    """How many messages at the beginning are the same. Slices are compared in C, by identity first."""
+    if new[: len(old)] == old:
+        return len(old)
+    start = 0
+    while start < shorter and old[start : min(start + _STRIDE, shorter)] == new[start : min(start + _STRIDE, shorter)]:
+        start += _STRIDE
+    while start < shorter and old[start].digest == new[start].digest:
+        start += 1
+    return min(start, shorter)
+
+
+_STRIDE = 256  # messages
 
 
 def _aligned_operations(old: Sequence[Raw], new: Sequence[Raw], start: int, is_at_end: bool) -> Iterator[Operation]:
@@ -115,6 +164,14 @@ def _pointer(name: str) -> str:
     return "/" + name.replace("~", "~0").replace("/", "~1")
 
 
+def _name(pointer: str) -> str:
+    """The member that a pointer of one token names."""
+    token = pointer[1:]
+    if not pointer.startswith("/") or "/" in token:
+        raise PatchError(f"{pointer!r} names no member")
+    return token.replace("~1", "/").replace("~0", "~")
+
+
 def apply(state: State, operations: Sequence[Operation]) -> State:
     """The state after `operations`; PatchError where they do not fit."""
     draft = _Draft(state)
@@ -124,6 +181,7 @@ def apply(state: State, operations: Sequence[Operation]) -> State:
     except (
         jsonpatch.JsonPatchException,
         jsonpointer.JsonPointerException,
+        InvalidRequestError,  # a value that is no state
         KeyError,
         IndexError,
         TypeError,
@@ -141,25 +199,37 @@ class _Draft:
 
     def _load(self, state: State) -> None:
         self._order = list(state.order)
-        self._messages = None if state.messages is None else list(state.messages)
         self._members = dict(state.members)
+        self._messages = state.messages
+        self._appended: list[Raw] = []  # behind `_messages`
+        self._edited: list[Raw] | None = None  # instead of both, once something else than an append was done to them
 
     @property
     def state(self) -> State:
-        messages = None if self._messages is None else tuple(self._messages)
+        messages = self._messages
+        if self._edited is not None:
+            messages = Messages(self._edited)
+        elif messages is not None and self._appended:
+            messages = messages.extended(self._appended)
         return State(tuple(self._order), messages, self._members)
+
+    def _editable(self) -> list[Raw]:
+        """The messages as they stand, to be changed."""
+        if self._edited is None:
+            self._edited = [*(self._messages or ()), *self._appended]
+        return self._edited
 
     def apply(self, operation: Operation) -> None:
         path = operation["path"]
         if path and not path.startswith("/"):
             raise PatchError(f"{path!r} is not a pointer")
-        name, _, rest = path[1:].partition("/")
-        name = name.replace("~1", "/").replace("~0", "~")
+        first, inside, rest = path[1:].partition("/")  # "/a/" is inside of a: its member ""
+        name = _name(f"/{first}")
         if path == "":
             self._apply_to_all(operation)
-        elif name == MESSAGES and self._messages is not None and rest:
+        elif name == MESSAGES and self._messages is not None and inside:
             self._apply_to_messages(rest, operation)
-        elif rest:
+        elif inside:
             self._members[name] = _patched(self._members[name], "/" + rest, operation, _pointer(name))
         else:
             self._apply_to_member(name, operation)
@@ -176,6 +246,9 @@ class _Draft:
             self._order.remove(name)
             self._forget(name)
             return
+        if operation["op"] == "move":
+            self._move(_name(operation["from"]), name)
+            return
         if operation["op"] not in ("add", "replace"):
             raise PatchError(f"unexpected operation {operation['op']!r}")
         self._forget(name)
@@ -183,20 +256,31 @@ class _Draft:
             self._order.append(name)
         value = operation["value"]
         if name == MESSAGES and isinstance(value, list):
-            self._messages = [Raw.stored(message) for message in value]
+            self._messages = Messages(Raw.stored(message) for message in value)
         else:
             self._members[name] = Raw.stored(value)
+
+    def _move(self, source: str, name: str) -> None:
+        """Puts a member behind all others, perhaps under another name."""
+        if source != name and (source not in self._members or name in self._order or name == MESSAGES):
+            raise PatchError(f"{source!r} cannot become {name!r}")
+        self._order.remove(source)
+        self._order.append(name)
+        if source in self._members:
+            self._members[name] = self._members.pop(source)
 
     def _forget(self, name: str) -> None:
         self._members.pop(name, None)
         if name == MESSAGES:
-            self._messages = None
+            self._messages, self._appended, self._edited = None, [], None
 
     def _apply_to_messages(self, rest: str, operation: Operation) -> None:
-        messages = self._messages
-        assert messages is not None
-        place, _, inner = rest.partition("/")
-        if inner:
+        place, inside, inner = rest.partition("/")
+        if operation["op"] == "add" and rest == "-" and self._edited is None:
+            self._appended.append(Raw.stored(operation["value"]))
+            return
+        messages = self._editable()
+        if inside:
             index = _index(place, len(messages) - 1)
             messages[index] = _patched(messages[index], "/" + inner, operation, f"{_ROOT}/{place}")
         elif operation["op"] == "add":

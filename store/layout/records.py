@@ -5,6 +5,7 @@ the head's state as `base` (one state, compressed) and `tail` (the patches since
 truth, and the head's state digest decides whether the copy may be used.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,11 +13,12 @@ from typing import Any
 from store.database import Document
 from store.errors import DataLossError
 from store.layout.chain import Chain, patched, read_state
-from store.layout.codec import Stored, seal, unseal
+from store.layout.codec import Stored, digest_of, seal, unseal
 from store.layout.fields import FieldReader, present
 from store.layout.rows import chain_fields, error_field, read_chain, read_error
+from store.layout.runs import Run
 from store.models import Origin, Session, Snapshot, SnapshotStatus
-from store.state import State
+from store.state import DIGEST_BYTES, State
 
 COPY_FIELDS = ("base", "tail")
 METADATA_FIELDS = (
@@ -26,6 +28,8 @@ METADATA_FIELDS = (
     "updatedAt", "latestCreatedAt", "bucket", "dueAt", "expiresAt", "firesessionExpireAt", "deleting",
 )  # fmt: skip
 """Everything but the copy of the state: the mask of polls, lists and warm claims."""
+
+_RUN_SIZE_BYTES = 4
 
 NO_COPY: dict[str, Any] = {"hasBase": False, "tailBytes": 1_048_576}
 """What stands where a wrong copy was taken away, both of COPY_FIELDS: no patch can be added to a tail that long, so the
@@ -40,6 +44,7 @@ class Head:
 
     snapshot: Snapshot
     chain: Chain
+    runs: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +140,13 @@ def _read_head(reader: FieldReader) -> Head | None:
         message_text=head.find("messageText", str),
         last_message_id=reader.find("lastMessageId", str),
     )
-    return Head(snapshot, chain)
+    return Head(snapshot, chain, _read_runs(head, chain))
 
 
-def head_field(snapshot: Snapshot, chain: Chain) -> dict[str, Any]:
+def head_field(snapshot: Snapshot, chain: Chain, runs: Sequence[Run] = ()) -> dict[str, Any]:
     """The map that keeps the head row's metadata; its id, update time and last message lie beside it."""
     return chain_fields(chain) | present(
+        runs=_pack_runs(runs),
         parentId=snapshot.parent_id,
         origin=snapshot.origin.value,
         status=snapshot.status.value,
@@ -153,6 +159,33 @@ def head_field(snapshot: Snapshot, chain: Chain) -> dict[str, Any]:
         messageId=snapshot.message_id,
         messageText=snapshot.message_text,
     )
+
+
+def _pack_runs(runs: Sequence[Run]) -> bytes | None:
+    """Keys and sizes of the chain's shards, so that the next checkpoint knows them without reading them."""
+    if not runs:
+        return None
+    content = b"".join(run.key + run.size.to_bytes(_RUN_SIZE_BYTES, "big") for run in runs)
+    return content + _check_of_runs(content, [run.shard_id for run in runs])
+
+
+def _read_runs(head: FieldReader, chain: Chain) -> tuple[Run, ...]:
+    content = head.find("runs", bytes)
+    if content is None:
+        return ()
+    step = DIGEST_BYTES + _RUN_SIZE_BYTES
+    content, check = content[: step * len(chain.shards)], content[step * len(chain.shards) :]
+    if check != _check_of_runs(content, chain.shards):
+        raise head.damaged("the keys of its runs are damaged or another chain's")
+    entries = [content[at : at + step] for at in range(0, len(content), step)]
+    return tuple(
+        Run(shard_id, entry[:DIGEST_BYTES], int.from_bytes(entry[DIGEST_BYTES:], "big"))
+        for shard_id, entry in zip(chain.shards, entries, strict=True)
+    )
+
+
+def _check_of_runs(content: bytes, shards: Sequence[str]) -> bytes:
+    return digest_of(content + "\0".join(shards).encode())
 
 
 def copy_entry(snapshot_id: str, stored: Stored) -> bytes:

@@ -7,23 +7,20 @@ from typing import Any
 
 from store.canonical import dump, parse_stored
 from store.database import SERVER_TIME, Document
-from store.layout.chain import Chain, StoragePlan, pack_ids, unpack_ids
+from store.layout.chain import Chain, StoragePlan, pack_chain, pack_ids, unpack_chain, unpack_ids
 from store.layout.codec import decode_checked, encode, seal, unseal
 from store.layout.fields import FORMAT_VERSION, FieldReader, present
 from store.models import Origin, Snapshot, SnapshotStatus
 
 MAX_ERROR_BYTES = 16_384
-CHAIN_FIELDS = (
-    "kind", "checkpointId", "checkpointShardCount", "checkpointBytes", "shards",
-    "segmentPath", "statePatch", "codec", "patchDigest", "stateDigest",
-)  # fmt: skip
+CHAIN_FIELDS = ("kind", "chain", "stateDigest", "ownShards", "statePatch", "codec", "patchDigest")
 PAYLOAD_FIELDS = ("statePatch", "request")
 METADATA_FIELDS = (
     "formatVersion", "snapshotId", "sessionId", "parentId", "origin", "status", "finishReason", "error", "usage",
-    "createdAt", "updatedAt", "heartbeatAt", "kind", "checkpointId", "checkpointShardCount", "checkpointBytes",
-    "shards", "segmentPath", "patchDigest", "stateDigest", "attempt", "settledBy", "savedBy", "runner", "abortRunner",
-    "queuedUntil", "messageId", "messageText", "messageDigest", "retryOf", "model", "ownerId", "lastMessageId",
-    "eventCount", "requestShards", "expiresAt", "firesessionExpireAt", "pruned",
+    "createdAt", "updatedAt", "heartbeatAt", "kind", "chain", "stateDigest", "ownShards", "patchDigest", "attempt",
+    "settledBy", "savedBy", "runner", "abortRunner", "queuedUntil", "messageId", "messageText", "messageDigest",
+    "retryOf", "model", "ownerId", "lastMessageId", "eventCount", "requestShards", "expiresAt", "firesessionExpireAt",
+    "pruned", "checkpointId", "checkpointShardCount", "segmentPath",
 )  # fmt: skip
 """Everything but the payloads: the mask of a metadata read."""
 
@@ -45,6 +42,7 @@ class Row:
     update_time: datetime
     document: Document
     chain: Chain | None = None
+    own_shards: tuple[str, ...] = ()  # the shards of the chain that were stored with this very row
     settled_by: str | None = None
     saved_by: str | None = None
     runner: str | None = None
@@ -83,6 +81,7 @@ def read_row(document: Document) -> Row:
         update_time=document.update_time,
         document=document,
         chain=read_chain(reader),
+        own_shards=unpack_ids(reader.document, reader.fields.get("ownShards", [])),
         settled_by=reader.find("settledBy", str),
         saved_by=reader.find("savedBy", str),
         runner=reader.find("runner", str),
@@ -120,20 +119,13 @@ def read_chain(reader: FieldReader) -> Chain | None:
     if reader.find("kind", str) is None:
         return None
     kind = reader.member("kind", RowKind)
-    chain = Chain(
-        checkpoint_id=reader.text("checkpointId"),
-        shards=unpack_ids(reader.document, reader.fields.get("shards")),
-        segment_path=reader.texts("segmentPath"),
-        state_digest=reader.get("stateDigest", bytes),
-        checkpoint_bytes=reader.get("checkpointBytes", int),
-    )
-    own = reader.text("snapshotId")
-    if len(chain.shards) != reader.get("checkpointShardCount", int) or not chain.shards:
-        raise reader.damaged("its shard count does not match its shards")
+    content, state_digest = reader.get("chain", bytes), reader.get("stateDigest", bytes)
+    chain = unpack_chain(reader.document, reader.text("snapshotId"), content, state_digest)
     if (kind is RowKind.CHECKPOINT) != chain.is_checkpoint:
-        raise reader.damaged("its kind contradicts its segment path")
-    if own != (chain.checkpoint_id if chain.is_checkpoint else chain.segment_path[-1]):
-        raise reader.damaged("its chain does not end with itself")
+        raise reader.damaged("its kind contradicts its chain")
+    parents = (chain.checkpoint_id, *chain.segment_path)[:-1]
+    if parents and parents[-1] != reader.find("parentId", str):
+        raise reader.damaged("its chain leads past its parent")
     return chain
 
 
@@ -141,11 +133,7 @@ def chain_fields(chain: Chain) -> dict[str, Any]:
     """The document fields of a chain, patch excluded."""
     return {
         "kind": (RowKind.CHECKPOINT if chain.is_checkpoint else RowKind.DIFF).value,
-        "checkpointId": chain.checkpoint_id,
-        "checkpointShardCount": len(chain.shards),
-        "checkpointBytes": chain.checkpoint_bytes,
-        "shards": pack_ids(chain.shards),
-        "segmentPath": list(chain.segment_path),
+        "chain": pack_chain(chain),
         "stateDigest": chain.state_digest,
     }
 
@@ -153,6 +141,8 @@ def chain_fields(chain: Chain) -> dict[str, Any]:
 def state_fields(plan: StoragePlan) -> dict[str, Any]:
     """The document fields of a row's state."""
     fields = chain_fields(plan.chain)
+    if plan.shards:
+        fields["ownShards"] = pack_ids(list(plan.shards))
     if plan.patch is not None:
         fields |= {"statePatch": plan.patch.content, "codec": plan.patch.codec, "patchDigest": plan.patch.digest}
     return fields

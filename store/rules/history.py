@@ -19,7 +19,7 @@ def messages_of(state: State | None) -> Sequence[Raw]:
 
 def has_message(state: State | None, message_id: str) -> bool:
     """Whether the transcript holds a message of that id."""
-    return any(message.key == message_id for message in messages_of(state))
+    return state is not None and state.messages is not None and state.messages.has(message_id)
 
 
 def is_compaction(message: Json) -> bool:

@@ -53,6 +53,11 @@ class ServerProcess:
         """Everything that it has written so far."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not ended since."""
+        return self._process is not None
+
     def __enter__(self) -> "ServerProcess":
         self.launch()
         return self

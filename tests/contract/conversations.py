@@ -1,18 +1,20 @@
-"""Conversations for the tests of transcripts: turns with and without tools, compactions, leases whose owner is gone, and
-all documents at a glance. Holds no test."""
+"""Conversations for the tests of transcripts: turns with and without tools, compactions, faults, and all documents at a
+glance. Holds no test."""
 
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from store.canonical import Json
-from store.database import Database, Document, Kind, Path, Query
+from store.database import Database, Document, Kind, Path, Query, Write
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
+from store.ids import mint_id
 from store.models import Lease, NewSession, Origin, Outcome, Scope, Snapshot, SnapshotStatus
 from store.rules.history import messages_of
 from store.state import Raw, State
 from tests.contract.stores import Stores
-from tests.contract.turns import ANN, COMPLETED, claim, claimed, message
+from tests.contract.turns import ANN, COMPLETED, always, claim, claimed, message
 from tests.properties.faulty_database import Fault, FaultyDatabase, LateWrite
 
 Documents = Mapping[Path, Document]
@@ -32,6 +34,11 @@ def response(name: str, ref: str) -> dict[str, Json]:
 def parts(message_id: str, role: str, *content: Json, **members: Json) -> dict[str, Json]:
     """A message of these parts."""
     return {"id": message_id, "role": role, "content": list(content), **members}
+
+
+def noise(size: int) -> str:
+    """Text that no compression makes much smaller."""
+    return random.Random(size).randbytes(size // 2).hex()
 
 
 def plain_turn(name: str) -> list[dict[str, Json]]:
@@ -66,9 +73,15 @@ def compaction(message_id: str) -> dict[str, Json]:
 
 async def taken(store: DocumentStore, name: str, session_id: str | None = None, scope: Scope = ANN) -> Lease:
     """The lease of a turn that `{name}` opens, on whatever the transcript ends with."""
+    return await opened(store, message(name, f"Question {name}"), session_id, scope)
+
+
+async def opened(store: DocumentStore, question: dict[str, Json], session_id: str | None, scope: Scope) -> Lease:
+    """The lease of a turn that answers `question`."""
     session = None if session_id is None else await store.get_session(scope, session_id)
     tail = session.last_message_id if session else None
-    return await claimed(store, claim(name, session_id, last_message_id=tail), scope)
+    given = claim(question["id"], session_id, message=Raw.of(question, depth=3), last_message_id=tail)
+    return await claimed(store, given, scope)
 
 
 async def add(
@@ -81,7 +94,7 @@ async def add(
     **members: Json,
 ) -> Snapshot:
     """One whole turn that adds `messages`, the first of which is the user's, and sets other members of the state."""
-    lease = await taken(store, messages[0]["id"], session_id, scope)
+    lease = await opened(store, messages[0], session_id, scope)
     return await store.settle_turn(lease, Outcome(status, "stop", extended(lease.state, messages, **members)))
 
 
@@ -108,6 +121,14 @@ async def conversation(store: DocumentStore, *names: str, **members: Json) -> st
         session_id = row.session_id
     assert session_id is not None
     return session_id
+
+
+async def kept(store: DocumentStore, *messages: dict[str, Json], scope: Scope = ANN, **members: Json) -> str:
+    """A session with this transcript, made at one stroke."""
+    row = Snapshot(mint_id(), state=State.of({"messages": list(messages), **members}))
+    saved = await store.save_snapshot(scope, None, always(row))
+    assert saved is not None
+    return saved.session_id
 
 
 async def state_of_head(store: DocumentStore, session_id: str, scope: Scope = ANN) -> State:
@@ -149,37 +170,38 @@ async def empty_session(store: DocumentStore, session_id: str) -> None:
 
 
 class Faults:
-    """A gate that lets the next commits meet these faults, one each; a late one lands before the operation reads
-    its documents again, but after it has looked for its own row."""
+    """A gate that lets the next commits meet these faults, one each. A late one lands before the next call that begins
+    like `landing`: a read of the session, or the commit of the next try."""
 
-    def __init__(self, *faults: Fault) -> None:
+    def __init__(self, faults: Sequence[Fault], landing: str) -> None:
         self._faults = list(faults)
+        self._landing = landing
         self._late: list[LateWrite] = []
-        self._reads = 0
 
     async def before(self, call: str, faults: tuple[Fault, ...]) -> Fault:
         """The fault of this call."""
-        if Fault.LATE in faults:
-            return self._faults.pop(0) if self._faults else Fault.NONE
-        if call.startswith("get pointer"):
+        if call.startswith(self._landing):
             while self._late:
                 await self._late.pop().land()
-        return Fault.NONE
+        is_write = Fault.LATE in faults
+        return self._faults.pop(0) if is_write and self._faults else Fault.NONE
 
     async def contend(self, paths: Sequence[Path]) -> None:
         """Nobody else is there."""
 
-    async def landed(self, writes: Sequence[Any]) -> None:
+    async def landed(self, writes: Sequence[Write]) -> None:
         """Not of interest."""
 
     async def answering(self, call: str) -> None:
         """Not of interest."""
 
     def keep(self, late: LateWrite) -> None:
-        """Lands before the next read of a session."""
+        """Until it lands."""
         self._late.append(late)
 
 
-def faulty_store(database: Database, *faults: Fault, **options: Any) -> DocumentStore:
+def faulty_store(
+    database: Database, faults: Sequence[Fault], *, landing: str = "get pointer", **options: Any
+) -> DocumentStore:
     """An instance of its own whose commits meet these faults."""
-    return DocumentStore(Shelf(FaultyDatabase(database, Faults(*faults)), Options(**options)))
+    return DocumentStore(Shelf(FaultyDatabase(database, Faults(faults, landing)), Options(**options)))

@@ -5,10 +5,13 @@ on a clock that stands still until a test moves it; Firestore has its own clock,
 """
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path as Directory
 from typing import Any, Protocol
 
+from store.conformance.capabilities import EVERYTHING
+from store.conformance.harness import START as START
+from store.conformance.harness import Clock
 from store.database import Database
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
@@ -17,18 +20,6 @@ from store.file.store import FileStore
 from store.firestore.database import FirestoreDatabase
 from store.firestore.store import FirestoreStore
 from store.memory.database import MemoryDatabase
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class Clock:
-    """Stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
 
 
 class Stores(Protocol):
@@ -52,12 +43,17 @@ class _Opened:
     """What the backends share: every instance is closed at the end."""
 
     database: Database
+    capabilities = EVERYTHING
     moment = 60.0
 
     def __init__(self) -> None:
         self.is_damaged = False
         self.clock = Clock()
         self._stores: list[DocumentStore] = []
+
+    def documents(self) -> Database:
+        """The documents beneath."""
+        return self.database
 
     async def wait(self, seconds: float) -> None:
         """Moves the clock."""

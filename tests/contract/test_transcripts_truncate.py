@@ -9,11 +9,12 @@ from store.state import EMPTY
 from tests.contract.conversations import (
     add,
     asking_turn,
-    compact,
+    compaction,
     conversation,
     documents,
     empty_session,
     ids,
+    kept,
     plain_turn,
     state_of_head,
     texts,
@@ -25,31 +26,31 @@ from tests.contract.turns import ABORTED, ANN, BOB, COMPLETED, ELSEWHERE, claim,
 A, B, C = ([message["id"] for message in tool_turn(name)] for name in "abc")
 
 
-@pytest.mark.parametrize(
-    ("target", "kept"),
-    [
-        pytest.param("b", A, id="47-a user message goes with all after it"),
-        pytest.param("a", [], id="the first user message leaves nothing"),
-        pytest.param("a-answer", A, id="48-a model message stays and all after it goes"),
-        pytest.param("b-answer", [*A, *B], id="an answer in the middle"),
-        pytest.param("b-calls", [*A, *B[:4]], id="a model message keeps the results of its calls"),
-        pytest.param("b-result-1", [*A, *B[:4]], id="a tool message counts as part of the model's"),
-        pytest.param("b-result-2", [*A, *B[:4]], id="the last tool message too"),
-    ],
-)
-async def test_a_transcript_is_cut_at_a_message(
-    stores: Stores, store: DocumentStore, target: str, kept: list[str]
-) -> None:
+CUTS = {
+    "b": A,  # a user message goes with all after it (47)
+    "a": [],
+    "a-answer": A,  # a model message stays, and all after it goes (48)
+    "b-answer": [*A, *B],
+    "b-calls": [*A, *B[:4]],  # with the results of its calls
+    "b-result-1": [*A, *B[:4]],  # a tool message counts as part of the model's
+    "b-result-2": [*A, *B[:4]],
+}
+
+
+async def test_a_transcript_is_cut_at_a_message(stores: Stores, store: DocumentStore) -> None:
     """Cases 47 and 48; the messages that stay are the very same, their ids included."""
-    session_id = await conversation(store, "a", "b", "c", custom={"n": 1}, artifacts=[{"name": "x"}])
-    before = await state_of_head(store, session_id)
-    session = await store.truncate(ANN, session_id, target)
-    after = await state_of_head(stores.open(), session_id)
-    assert ids(after) == kept
-    assert texts(after) == texts(before)[: len(kept)]
-    assert (after.get("custom"), after.get("artifacts")) == ({"n": 1}, [{"name": "x"}])
-    assert (session.message_count, session.last_message_id) == (len(kept), kept[-1] if kept else None)
-    assert session == await stores.open().get_session(ANN, session_id)
+    transcript = [*tool_turn("a"), *tool_turn("b"), *tool_turn("c")]
+    for target, left in CUTS.items():
+        session_id = await kept(store, *transcript, custom={"n": 1}, artifacts=[{"name": "x"}])
+        before = await state_of_head(store, session_id)
+        session = await store.truncate(ANN, session_id, target)
+        cold = stores.open()
+        after = await state_of_head(cold, session_id)
+        assert ids(after) == left
+        assert texts(after) == texts(before)[: len(left)]
+        assert (after.get("custom"), after.get("artifacts")) == ({"n": 1}, [{"name": "x"}])
+        assert (session.message_count, session.last_message_id) == (len(left), left[-1] if left else None)
+        assert session == await cold.get_session(ANN, session_id)
 
 
 async def test_a_cut_is_a_row_of_its_own_and_the_state_before_stays_readable(
@@ -124,19 +125,15 @@ async def test_another_tail_than_the_transcripts_is_stale(stores: Stores, store:
     assert (await store.truncate(ANN, session_id, "b", "b-answer")).last_message_id == "a-answer"
 
 
-@pytest.mark.parametrize(("target", "kept"), [("k1", A), ("b", [*A, "k1"]), ("a-answer", A), ("k2", [*A, "k1", *B])])
-async def test_cutting_at_or_before_a_compaction_undoes_it(
-    stores: Stores, store: DocumentStore, target: str, kept: list[str]
-) -> None:
+async def test_cutting_at_or_before_a_compaction_undoes_it(stores: Stores, store: DocumentStore) -> None:
     """Case 45: with two compactions, the newest one that stays is where the history begins."""
-    session_id = await conversation(store, "a")
-    await compact(store, session_id, "k1")
-    await add(store, session_id, tool_turn("b"))
-    await compact(store, session_id, "k2")
-    await add(store, session_id, tool_turn("c"))
-    assert ids(await state_of_head(store, session_id)) == [*A, "k1", *B, "k2", *C]
-    await store.truncate(ANN, session_id, target)
-    assert ids(await state_of_head(stores.open(), session_id)) == kept
+    first, second = compaction("k1"), compaction("k2")
+    transcript = [*tool_turn("a"), first, *tool_turn("b"), second, *tool_turn("c")]
+    cuts = {"c": [*A, "k1", *B, "k2"], "k2": [*A, "k1", *B], "b": [*A, "k1"], "k1": A, "a-answer": A}
+    for target, left in cuts.items():
+        session_id = await kept(store, *transcript)
+        await store.truncate(ANN, session_id, target)
+        assert ids(await state_of_head(stores.open(), session_id)) == left
 
 
 async def test_a_turn_that_was_stopped_is_cut_like_any_other(stores: Stores, store: DocumentStore) -> None:

@@ -1,4 +1,4 @@
-"""Requests that reach for a session or a snapshot by its id: one entry for every route of the description. Holds no test.
+"""Requests that reach for a session or a snapshot by its id, for every route of the description. Holds no test.
 
 Each entry makes its request out of `Things`: somebody's, which the caller must not get, or ids of nothing at all.
 """
@@ -154,6 +154,10 @@ ATTACKS: Mapping[tuple[str, str], Mapping[str, Attack]] = {
 NAMES_NOTHING: Mapping[tuple[str, str], str] = {
     ("POST", "/sessions"): "makes a session; an id that is taken has tests of its own",
     ("GET", "/sessions"): "lists the caller's; has a test of its own",
+    ("DELETE", "/sessions"): "erases the caller's; has a test of its own",
+    ("GET", "/retention"): "the tenant's; has a test of its own",
+    ("PUT", "/retention"): "the tenant's; has a test of its own",
+    ("POST", "/sweep"): "for the scheduler alone; see the tests of identity",
     ("POST", "/turn"): "for the queue alone; see the tests of identity",
     ("GET", "/health"): "reads nothing",
     ("GET", "/ready"): "reads nothing of anybody's",

@@ -140,7 +140,7 @@ async def test_a_path_with_several_methods_names_them_all(app: App, place: Place
     assert allowed == sorted(allowed)
 
 
-@pytest.mark.parametrize("path", ["/", "/nothing", "/chat/", "/Chat", "//chat", "/sessions/a/b/c", "/chat%2F"])
+@pytest.mark.parametrize("path", ["/", "/nothing", "/health/", "/Chat", "//chat", "/sessions/a/b/c", "/chat%2F"])
 async def test_an_unknown_path_is_not_found(app: App, place: Place, path: str) -> None:
     await refused(app, "PUT", path, 404, "not_found")
 

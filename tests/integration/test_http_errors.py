@@ -22,7 +22,7 @@ async def app() -> AsyncIterator[App]:
         yield app
 
 
-async def begin(app: App, message: str = "/sleep 60", **body: Any) -> dict[str, Any]:
+async def begin(app: App, message: str | dict[str, Any] = "/sleep 60", **body: Any) -> dict[str, Any]:
     """Starts a turn that nobody reads."""
     return dict(ok(await app.http.post("/chat", json={"message": message, "detach": True} | body), 202))
 

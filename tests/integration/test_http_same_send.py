@@ -45,15 +45,16 @@ def first(text: str = "Hello", message_id: str = "m1") -> dict[str, Any]:
 
 
 async def test_a_retry_of_a_running_turn_gets_the_same_stream(app: App, agent: Counting) -> None:
-    async with app.chat(first()) as one:
-        events = one.events()
+    async with app.chat(first()) as one, app.chat(first()) as retry:
+        events, again = one.events(), retry.events()
         seen = [await anext(events), await anext(events)]
-        retry = asyncio.create_task(send_streaming(app.http, first()))
-        other = asyncio.create_task(send(app.http, first()))
+        repeated = [await anext(again)]
+        waiting = asyncio.create_task(send(app.http, first()))
         agent.may_speak.set()
         seen += [event async for event in events]
-    assert (await retry).events == seen
-    assert await other == seen[-1].data
+        repeated += [event async for event in again]
+    assert repeated == seen
+    assert await waiting == seen[-1].data
     assert agent.runs == 1
 
 
@@ -122,7 +123,7 @@ async def test_a_failed_turn_does_not_answer_but_is_tried_again(app: App, agent:
     again = await send(app.http, first("fail"))
     assert (failed["status"], again["status"]) == ("failed", "completed")
     assert (failed["sessionId"], agent.runs) == (again["sessionId"], 2)
-    assert [message["id"] for message in await transcript(app.http, again["sessionId"])][0] == "m1"
+    assert (await transcript(app.http, again["sessionId"]))[0]["id"] == "m1"
 
 
 async def test_a_detached_send_is_told_of_the_turn_that_it_is(app: App, agent: Counting) -> None:

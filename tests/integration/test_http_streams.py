@@ -9,8 +9,8 @@ import pytest
 from functions import streaming
 from functions.agents.base import AgentEvent, TextDelta, ToolRequest, Turn
 from store.database import Committed, Write
-from tests.acceptance.chat_client import ServerEvent, ok, send, send_streaming, transcript
-from tests.integration.http_app import App, Exchange, served
+from tests.acceptance.chat_client import ok, send, send_streaming, transcript
+from tests.integration.http_app import App, served
 
 
 @pytest.fixture
@@ -113,26 +113,15 @@ async def test_the_end_is_told_only_after_the_commit(app: App, monkeypatch: pyte
 
     monkeypatch.setattr(app.database, "commit", slow_settle)
     async with asyncio.timeout(10), app.chat({"message": "Hello"}) as exchange:
-        seen: list[ServerEvent] = []
-        reading = asyncio.create_task(collect(exchange, seen))
+        events = exchange.events()
+        start, *_ = [await anext(events) for _ in range(3)]  # and the two words: all but the end
         await is_held.wait()
-        row = ok(await app.http.get("/snapshot", params={"snapshotId": await first_snapshot(app)}))
-        assert (row["status"], seen[-1].name) == ("pending", "text-delta")
+        last = asyncio.ensure_future(anext(events))
+        row = ok(await app.http.get("/snapshot", params={"snapshotId": start.data["snapshotId"]}))
+        assert (row["status"], last.done()) == ("pending", False)
         held.set()
-        await reading
-    assert seen[-1].name == "turn-end"
-    assert (await settled(app, seen[-1].data["snapshotId"]))["status"] == "completed"
-
-
-async def collect(exchange: Exchange, seen: list[ServerEvent]) -> None:
-    async for event in exchange.events():
-        seen.append(event)
-
-
-async def first_snapshot(app: App) -> str:
-    """The turn that the caller's only session runs."""
-    (session,) = ok(await app.http.get("/sessions"))["sessions"]
-    return str(session["activeSnapshotId"])
+        assert (await last).name == "turn-end"
+    assert (await settled(app, start.data["snapshotId"]))["status"] == "completed"
 
 
 async def leave_after_the_first_word(app: App, **body: Any) -> str:

@@ -19,6 +19,7 @@ class Backend(Protocol):
     """One database, to which any number of instances connect."""
 
     staleness: float  # seconds, the lease_staleness to use with it
+    skew: float  # seconds by which the instances' clocks are apart
 
     def open(self) -> Database:
         """What one more instance connects with."""
@@ -37,6 +38,7 @@ class MemoryBackend:
     """One database in memory; its clock is moved by hand."""
 
     staleness = 60.0
+    skew = 0.0
 
     def __init__(self) -> None:
         self._now = _START
@@ -63,6 +65,7 @@ class FileBackend:
     def __init__(self, directory: Path, skews: tuple[float, ...] = (0.0,)) -> None:
         self._directory = directory
         self._skews = skews
+        self.skew = max(skews) - min(skews)
         self._now = _START
         self._opened: list[FileDatabase] = []
 
@@ -89,6 +92,7 @@ class FirestoreBackend:
     """One project of the emulator. Its clock is its own, so time passes by waiting, and leases are short."""
 
     staleness = 0.25
+    skew = 0.0
 
     def __init__(self, host: str, project: str) -> None:
         self._database = FirestoreDatabase(project, emulator_host=host)

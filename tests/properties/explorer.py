@@ -12,7 +12,7 @@ from tests.properties.bystanders import abort_some, beat_some, delete_some, read
 from tests.properties.choices import Choices, shrink
 from tests.properties.oracle import require
 from tests.properties.savers import save_some
-from tests.properties.senders import send_plainly, send_some
+from tests.properties.senders import Target, send_plainly, send_some
 from tests.properties.virtual_loop import VirtualLoop
 from tests.properties.world import CALM, SCOPE, Weather, World
 
@@ -35,6 +35,14 @@ class Failure(NamedTuple):
     def __str__(self) -> str:
         steps = "\n  ".join(self.trace)
         return f"seed {self.seed}: {self.error!r}\n  {steps}\nscript {self.script}"
+
+
+class Run(NamedTuple):
+    """One interleaving: its decisions, its steps, and what went wrong."""
+
+    script: list[int]
+    trace: list[str]
+    error: Exception | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +74,27 @@ class Explorer:
 
             return runner.run(self.failure(None, shrink(failure.script, fails))) or failure
 
+    def trace(self, seed: int | None = None, script: Sequence[int] = ()) -> Run:
+        """What happens in one interleaving."""
+        with asyncio.Runner(loop_factory=self.loop_factory) as runner:
+            return runner.run(self._one(seed, script))
+
     async def failure(self, seed: int | None, script: Sequence[int] = ()) -> Failure | None:
         """What goes wrong in one interleaving."""
+        run = await self._one(seed, script)
+        return None if run.error is None else Failure(-1 if seed is None else seed, run.error, run.script, run.trace)
+
+    async def _one(self, seed: int | None, script: Sequence[int]) -> Run:
         choices = Choices(seed, script)
         backend = self.backend()
         world = World(backend, choices, _options(choices, backend), CALM, structural=self.structural)
         try:
             await self._run(world)
         except Exception as error:  # whatever it is, it is what this run has found
-            return Failure(-1 if seed is None else seed, error, choices.script, world.trace)
+            return Run(choices.script, world.trace, error)
         finally:
             await world.close()
-        return None
+        return Run(choices.script, world.trace, None)
 
     async def _run(self, world: World) -> None:
         choices = world.choices
@@ -88,7 +105,7 @@ class Explorer:
         await _start_bystanders(world)
         await world.run()
         await world.end()
-        await _one_more_turn(world)
+        await one_more_turn(world)
         await world.finish()
 
     async def _start_senders(self, world: World) -> None:
@@ -142,12 +159,14 @@ async def _start_bystanders(world: World) -> None:
         await start("reader", read_some(world, 1 + choices.pick((1, 1, 1))))
 
 
-async def _one_more_turn(world: World) -> None:
+async def one_more_turn(world: World) -> None:
     """After everything, whoever asks gets a turn in each session at once."""
     ledger = world.oracle.ledger
-    before = {session.id: session.head_id for session in ledger.sessions.values()}
-    for session_id in before:
-        await world.scheduler.start(f"last of {session_id}", send_plainly(world, session_id))
+    before = {session.id: session for session in ledger.sessions.values()}
+    for session in before.values():
+        target = Target(session.id, session.last_message_id)
+        await world.scheduler.start(f"last of {session.id}", send_plainly(world, world.instances[0], "last", target))
     await world.run()
-    for session_id, head_id in before.items():
-        require(ledger.sessions[session_id].head_id != head_id, f"session {session_id} gives no more turns")
+    for session in before.values():
+        is_done = ledger.sessions[session.id].head_id != session.head_id
+        require(is_done, f"{session} gives no more turns")

@@ -112,19 +112,3 @@ def refused_beat_counts_as_lost(patch: pytest.MonkeyPatch) -> None:
 def settle_forgets_the_abort(patch: pytest.MonkeyPatch) -> None:
     """A turn that was asked to stop ends aborted."""
     patch.setattr(settles, "as_aborted", lambda outcome: outcome)
-
-
-RULE_2: tuple[Mutant, ...] = (
-    takeover_leaves_the_stale_row,
-    abort_releases_the_lease_only,
-    abort_settles_the_row_only,
-    settle_is_not_fenced,
-)
-RULE_3: tuple[Mutant, ...] = (
-    refused_settle_counts_as_lost,
-    settle_is_judged_by_the_session,
-    settle_believes_any_settled_row,
-    refused_claim_counts_as_busy,
-    refused_beat_counts_as_lost,
-)
-OTHERS: tuple[Mutant, ...] = (settle_forgets_the_abort,)

@@ -75,17 +75,24 @@ async def _run_from_queue(world: World, claim: Claim) -> bool:
     return False
 
 
-async def send_plainly(world: World, session_id: str) -> None:
-    """One more message, by a client that does everything right, in fair weather."""
-    instance = world.instances[0]
-    transcript = await instance.store.get_transcript(SCOPE, session_id)
-    assert transcript is not None
-    claim = _claim(world, instance, f"m-{world.mint()}", Target(session_id, transcript.session.last_message_id))
+async def send_plainly(world: World, instance: Instance, message_id: str, target: Target) -> None:
+    """One message, by a client that sends it once and whose turn completes unless something keeps it from it."""
+    claim = replace(_plain_claim(world, message_id, target), runner=instance.name)
     told = _account(world, claim)
-    lease = await instance.store.claim_turn(SCOPE, claim)
-    assert isinstance(lease, Lease)
+    try:
+        answer = await instance.store.claim_turn(SCOPE, claim)
+    except UnavailableError:
+        return
+    except StoreError as refusal:
+        world.oracle.denied(told, refusal.code)
+        return
+    if isinstance(answer, SameSend):
+        world.oracle.denied(told, "same send")
+        world.oracle.same_send(message_id, answer)
+        return
+    world.oracle.leased(told, answer)
     assert claim.message is not None
-    await Turn(world, instance, told, lease, claim.message).complete()
+    await Turn(world, instance, told, answer, claim.message).complete()
 
 
 def _account(world: World, claim: Claim) -> Told:
@@ -110,23 +117,25 @@ async def _target(world: World, instance: Instance) -> Target:
 
 
 def _claim(world: World, instance: Instance, message_id: str, target: Target) -> Claim:
-    snapshot_id, attempt = f"row-{world.mint()}", world.mint()
+    """With a message id that the client has chosen, or not; for this instance to run, or for a queue."""
     is_queued = world.choices.chance(0.15)
     is_named = target.session_id is None or not world.choices.chance(0.3)
-    if not is_named:
-        message_id = f"{snapshot_id}-u"
-    content = [{"text": f"This is {message_id}."}]
+    claim = _plain_claim(world, message_id if is_named else f"unnamed-{world.mint()}", target)
+    runner = None if is_queued else instance.name
+    seconds = world.options.lease_staleness * 2 if is_queued else None
+    return replace(claim, runner=runner, queue_seconds=seconds, message_is_named=is_named)
+
+
+def _plain_claim(world: World, message_id: str, target: Target) -> Claim:
     return Claim(
-        snapshot_id=snapshot_id,
-        attempt=attempt,
+        snapshot_id=f"row-{world.mint()}",
+        attempt=world.mint(),
         session=NewSession(agent="echo"),
         session_id=target.session_id,
-        message=Raw.of({"id": message_id, "role": "user", "content": content}),
+        message=Raw.of({"id": message_id, "role": "user", "content": [{"text": f"This is {message_id}."}]}),
         last_message_id=target.last_message_id,
         snapshot_to_resume=target.resumed,
-        runner=None if is_queued else instance.name,
-        queue_seconds=world.options.lease_staleness * 2 if is_queued else None,
-        message_is_named=is_named,
+        message_is_named=True,
     )
 
 
@@ -169,10 +178,10 @@ class Turn:
         return await self._settle(self._outcome(beat))
 
     async def complete(self) -> None:
-        """Ends the turn as turns should end."""
-        state = self._meant("completed", self._state(""))
-        outcome = Outcome(SnapshotStatus.COMPLETED, "stop", state)
-        self._world.oracle.acknowledged(self._told, await self._instance.store.settle_turn(self._lease, outcome))
+        """Ends the turn as turns should end, or is told why not."""
+        state = self._meant("completed", self._state("", may_be_large=False))
+        outcome = Outcome(SnapshotStatus.COMPLETED, "stop", self._meant("aborted", state))
+        await self._settle_once(outcome)
 
     async def _in_batch(self) -> None:
         """Leaves the beats to the instance for a while; leaves the batch before anything else is written."""
@@ -224,9 +233,9 @@ class Turn:
         """The ids of the messages that the turn adds."""
         return str(self._message.key), f"{self._lease.snapshot_id}-m"
 
-    def _state(self, remark: str) -> State:
+    def _state(self, remark: str, *, may_be_large: bool = True) -> State:
         text = f"The answer{remark}."
-        if self._choices.chance(0.01):
+        if may_be_large and self._choices.chance(0.01):
             text += random.Random(self._lease.snapshot_id).randbytes(LARGE // 2).hex()
         answer = Raw.of({"id": self._ids[1], "role": "model", "content": [{"text": text}]})
         before = self._lease.state
@@ -235,14 +244,19 @@ class Turn:
 
     async def _settle(self, outcome: Outcome) -> bool:
         for _ in range(1 + self._choices.pick((1, 2))):
-            try:
-                snapshot = await self._instance.store.settle_turn(self._lease, outcome)
-            except UnavailableError:
-                continue  # not known; the engine may try again with the same lease
-            except StoreError as refusal:
-                self._world.oracle.denied(self._told, refusal.code)
-                return False
-            require(snapshot.parent_id == self._lease.parent_id, f"{snapshot} has another parent than its lease")
-            self._world.oracle.acknowledged(self._told, snapshot)
-            return snapshot.state is not None
+            if (settled := await self._settle_once(outcome)) is not None:
+                return settled
         return False
+
+    async def _settle_once(self, outcome: Outcome) -> bool | None:
+        """Whether the client needs to send no more; None where that is not known: the engine may try again."""
+        try:
+            snapshot = await self._instance.store.settle_turn(self._lease, outcome)
+        except UnavailableError:
+            return None
+        except StoreError as refusal:
+            self._world.oracle.denied(self._told, refusal.code)
+            return False
+        require(snapshot.parent_id == self._lease.parent_id, f"{snapshot} has another parent than its lease")
+        self._world.oracle.acknowledged(self._told, snapshot)
+        return snapshot.state is not None

@@ -71,7 +71,8 @@ class _Gate:
         await self._world.oracle.landed(writes)
 
     async def answering(self, call: str) -> None:
-        await self._world.scheduler.pause(f"answer of {call}", instance=self.instance)
+        if self._world.delays_answers:
+            await self._world.scheduler.pause(f"answer of {call}", instance=self.instance)
 
     def keep(self, late: LateWrite) -> None:
         self._world.late.append(late)
@@ -94,6 +95,7 @@ class World:
         self.oracle = Witness(self.raw, SCOPE, self.cold_store, structural=structural)
         self.instances: list[Instance] = []
         self.is_over = False
+        self.delays_answers = True  # whether others may go on between a commit and its answer
         self._spent = 0
         self._minted = 0
         self._minted_for: dict[str, list[str]] = {}
@@ -225,7 +227,10 @@ class World:
         self.weather = CALM
         while self.late:
             await self.land_late()
-        await self.backend.pass_time(self.options.lease_staleness * 2.2)  # as long as a queue holds turns, too
+        queued = (
+            self.options.lease_staleness * 2
+        )  # how long a queue may hold a turn, which is longer than a lease lives
+        await self.backend.pass_time(queued * 1.1 + self.backend.skew)
 
     async def finish(self) -> None:
         """The last look, at a time when nobody does anything else."""

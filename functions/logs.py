@@ -1,0 +1,79 @@
+"""Log lines: plain text on a terminal, JSON that Cloud Logging understands where deployed. Never a message's text.
+
+What a request is about (trace, session, snapshot) comes from a context variable, so that no module has to pass it.
+"""
+
+import json
+import logging
+import re
+import sys
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from functions.settings import Settings
+
+FIELDS: Final = ("trace", "session", "snapshot", "code")
+_about: ContextVar[dict[str, str] | None] = ContextVar("firesession_about", default=None)
+_TRACE: Final = re.compile(r"([0-9a-f]{32})/\d+", re.ASCII)
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
+
+
+def about(**fields: str | None) -> None:
+    """Says what the current task is about, on top of what is known; None leaves a field as it is."""
+    known = {name: value for name, value in fields.items() if value is not None}
+    _about.set({**(_about.get() or {}), **known})
+
+
+def trace_of(headers: Any) -> str | None:
+    """The trace that a request belongs to, from `traceparent` or Google's own header."""
+    for header, pattern in (("traceparent", _TRACEPARENT), ("x-cloud-trace-context", _TRACE)):
+        found = pattern.match(headers.get(header, ""))
+        if found:
+            return found.group(1)
+    return None
+
+
+def configure_logging(settings: Settings) -> None:
+    """Sets the `firesession` logger up, once per process; other libraries' loggers are left alone."""
+    logger = logging.getLogger("firesession")
+    if logger.handlers:
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter(settings.project) if settings.log_format == "json" else TextFormatter())
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+class TextFormatter(logging.Formatter):
+    """One line for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
+        line = f"{time} {record.levelname.lower()} {record.name}: {record.getMessage()}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line, with the names that Cloud Logging gives a meaning to."""
+
+    def __init__(self, project: str | None) -> None:
+        super().__init__()
+        self._project = project
+
+    def format(self, record: logging.LogRecord) -> str:
+        known = _about.get() or {}
+        line: dict[str, Any] = {
+            "severity": record.levelname,
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **{name: known[name] for name in FIELDS if name in known and name != "trace"},
+        }
+        if "trace" in known:
+            project = f"projects/{self._project}/traces/" if self._project else ""
+            line["logging.googleapis.com/trace"] = project + known["trace"]
+        if record.exc_info:
+            line["stack_trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=True)

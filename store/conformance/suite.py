@@ -1,0 +1,75 @@
+"""The one class that a third party subclasses: all cases, and the fixtures that they share."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from store.conformance.aborts import AbortCases
+from store.conformance.capabilities import Capability
+from store.conformance.capability_cases import CapabilityCases
+from store.conformance.chains import ChainCases
+from store.conformance.claims import ClaimCases
+from store.conformance.damage import DamageCases
+from store.conformance.fidelity import FidelityCases
+from store.conformance.harness import Harness, Store, Stores
+from store.conformance.latest import LatestCases
+from store.conformance.leases import LeaseCases
+from store.conformance.machine import MachineCases
+from store.conformance.races import RaceCases
+from store.conformance.resumes import ResumeCases
+from store.conformance.same_sends import SameSendCases
+from store.conformance.save_rules import SaveRuleCases
+from store.conformance.saves import SaveCases
+from store.conformance.scopes import ScopeCases
+from store.conformance.sessions import SessionCases
+from store.conformance.settles import SettleCases
+from store.conformance.soundness import complaints
+from store.conformance.subscriptions import SubscriptionCases
+
+
+class StoreFixtures:
+    """What every case works with. A subclass overrides the fixture `harness`."""
+
+    @pytest.fixture
+    def harness(self) -> Harness:
+        """A new, empty store of the backend."""
+        raise NotImplementedError(f"{type(self).__name__} has to define the fixture `harness`.")
+
+    @pytest.fixture
+    async def stores(self, harness: Harness) -> AsyncIterator[Stores]:
+        """Instances that share their sessions. Afterwards the documents must keep what must always hold."""
+        opened = Stores(harness)
+        yield opened
+        can_look = Capability.DOCUMENTS in opened.capabilities and not opened.is_damaged
+        found = await complaints(opened) if can_look else []
+        await opened.close()
+        assert found == []
+
+    @pytest.fixture
+    def store(self, stores: Stores) -> Store:
+        """One instance with the default options."""
+        return stores.open()
+
+
+class StoreConformance(
+    CapabilityCases,
+    SaveCases,
+    SaveRuleCases,
+    LatestCases,
+    ChainCases,
+    FidelityCases,
+    DamageCases,
+    ScopeCases,
+    ClaimCases,
+    LeaseCases,
+    SettleCases,
+    AbortCases,
+    SameSendCases,
+    ResumeCases,
+    RaceCases,
+    SessionCases,
+    SubscriptionCases,
+    MachineCases,
+    StoreFixtures,
+):
+    """Everything that CONTRACT promises of a store. A subclass, named `Test…`, overrides the fixture `harness`."""

@@ -1,0 +1,136 @@
+"""What every change to a transcript does about a turn that holds the session's lease: a live one hinders it, a dead one
+is settled by the very same commit."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import pytest
+
+from store.database import Write
+from store.documents.store import DocumentStore
+from store.errors import LeaseLostError, TranscriptStaleError, TurnBusyError
+from store.models import Lease, NewSession
+from store.rules.settle import LEASE_LOST
+from tests.contract.conversations import add, documents, plain_turn, state_of_head, taken
+from tests.contract.interposed import interposed_store
+from tests.contract.stores import Stores
+from tests.contract.turns import ABORTED, ANN, FAILED, claim, claimed, completed, require
+
+Change: TypeAlias = Callable[[DocumentStore, str], Awaitable[object]]
+"""Something done to the session "s", whose rows are "first" and "second"; the second argument is the first row's id."""
+
+CHANGES: dict[str, Change] = {
+    "truncate": lambda store, first: store.truncate(ANN, "s", "b", "b-answer"),
+    "truncate to where it is": lambda store, first: store.truncate(ANN, "s", "b-answer"),
+    "restore": lambda store, first: store.restore(ANN, "s", first, "b-answer"),
+    "branch": lambda store, first: store.branch(ANN, "s", "b", "copy"),
+    "model": lambda store, first: store.update_session(ANN, "s", model="other"),
+    "delete": lambda store, first: store.delete_session(ANN, "s"),
+}
+STAYS = [name for name in CHANGES if name != "delete"]
+
+
+async def during_a_turn(store: DocumentStore) -> tuple[str, Lease]:
+    """The session "s" with two turns and a third that runs: the first one's row, the third one's lease."""
+    await store.create_session(ANN, "s", NewSession("echo"))
+    first = await add(store, "s", plain_turn("a"))
+    await add(store, "s", plain_turn("b"))
+    return first.snapshot_id, await taken(store, "c", "s")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_live_turn_refuses_it_and_nothing_is_written(stores: Stores, store: DocumentStore, change: str) -> None:
+    """Cases 51 and 56."""
+    first, lease = await during_a_turn(store)
+    before = await documents(stores)
+    with pytest.raises(TurnBusyError) as caught:
+        await CHANGES[change](stores.open(), first)
+    assert (caught.value.snapshot_id, caught.value.retry_after_seconds) == (lease.snapshot_id, 3)
+    assert await documents(stores) == before
+    await store.settle_turn(lease, completed(lease))
+
+
+@pytest.mark.parametrize("change", STAYS)
+async def test_a_dead_turn_is_settled_by_it_and_the_session_is_free(
+    stores: Stores, store: DocumentStore, change: str
+) -> None:
+    """Cases 51 and 56, and rule 2."""
+    first, lease = await during_a_turn(store)
+    successor = stores.open(lease_staleness=stores.moment)
+    await stores.wait(stores.moment)
+    await CHANGES[change](successor, first)
+    row = await require(successor, lease.snapshot_id)
+    assert (row.status, row.error, row.state) == (FAILED, LEASE_LOST, None)
+    session = await successor.get_session(ANN, "s")
+    assert session is not None
+    assert (session.active_snapshot_id, session.is_turn_active) == (None, False)
+    before = await documents(stores)
+    with pytest.raises(LeaseLostError):
+        await store.settle_turn(lease, completed(lease))
+    assert await documents(stores) == before
+    following = claim("d", "s", last_message_id=session.last_message_id)
+    await successor.settle_turn(lease := await claimed(successor, following), completed(lease))
+
+
+async def test_an_abort_that_nobody_carried_out_is_done_by_it(stores: Stores, store: DocumentStore) -> None:
+    _, lease = await during_a_turn(store)
+    await store.abort_turn(ANN, lease.snapshot_id)
+    successor = stores.open(lease_staleness=stores.moment)
+    await stores.wait(stores.moment)
+    await successor.truncate(ANN, "s", "b")
+    row = await require(successor, lease.snapshot_id)
+    assert (row.status, row.finish_reason, row.error) == (ABORTED, "aborted", None)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_an_owner_that_beats_in_between_keeps_its_lease(
+    stores: Stores, store: DocumentStore, change: str
+) -> None:
+    """Found dead, and alive again when the commit comes: the commit is refused, and so is the caller."""
+    first, lease = await during_a_turn(store)
+    await stores.wait(stores.moment)
+    wakes = [store.heartbeat]
+
+    async def beat(writes: Sequence[Write]) -> None:
+        while wakes:
+            assert await wakes.pop()([lease]) == ["alive"]
+
+    with pytest.raises(TurnBusyError):
+        await CHANGES[change](interposed_store(stores.database, beat, lease_staleness=stores.moment), first)
+    settled = await store.settle_turn(lease, completed(lease))
+    assert await state_of_head(stores.open(), "s") == settled.state
+
+
+def settling(stores: Stores, store: DocumentStore, lease: Lease) -> DocumentStore:
+    """An instance before whose first commit the turn's owner settles."""
+    ends = [store.settle_turn]
+
+    async def settle(writes: Sequence[Write]) -> None:
+        while ends:
+            await ends.pop()(lease, completed(lease))
+
+    return interposed_store(stores.database, settle, lease_staleness=stores.moment)
+
+
+@pytest.mark.parametrize("change", ["truncate to where it is", "branch", "model"])
+async def test_a_turn_that_ends_in_between_is_part_of_what_is_changed(
+    stores: Stores, store: DocumentStore, change: str
+) -> None:
+    """Found dead, and settled when the commit comes: all is asked again, and nothing of the turn is lost."""
+    first, lease = await during_a_turn(store)
+    await stores.wait(stores.moment)
+    await CHANGES[change](settling(stores, store, lease), first)
+    assert (await require(stores.open(), lease.snapshot_id)).state is not None
+    assert (await state_of_head(stores.open(), "s")).messages is not None
+
+
+@pytest.mark.parametrize("change", ["truncate", "restore"])
+async def test_a_turn_that_ends_in_between_refuses_a_caller_that_did_not_see_it(
+    stores: Stores, store: DocumentStore, change: str
+) -> None:
+    first, lease = await during_a_turn(store)
+    await stores.wait(stores.moment)
+    with pytest.raises(TranscriptStaleError) as caught:
+        await CHANGES[change](settling(stores, store, lease), first)
+    assert caught.value.last_message_id == "c-answer"
+    assert (await state_of_head(stores.open(), "s")) == (await require(store, lease.snapshot_id)).state
