@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import sys
+import traceback
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -46,7 +47,16 @@ def configure_logging(settings: Settings) -> None:
     logger.propagate = False
 
 
-class TextFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
+    """Tells of an exception where it came from and of which type it is, not its own words: an agent's or a library's
+    may quote what a user said."""
+
+    def formatException(self, ei: Any) -> str:
+        kind, _, place = ei
+        return "".join(traceback.format_tb(place)) + (kind.__qualname__ if kind else "")
+
+
+class TextFormatter(_Formatter):
     """One line for people."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -55,7 +65,7 @@ class TextFormatter(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
-class JsonFormatter(logging.Formatter):
+class JsonFormatter(_Formatter):
     """One JSON object a line, with the names that Cloud Logging gives a meaning to."""
 
     def __init__(self, project: str | None) -> None:

@@ -33,11 +33,20 @@ class Counted(Protocol):
 
 
 class Telemetry:
-    """The instruments of one application; made at its first use, after the process has chosen its providers."""
+    """The instruments of one application; made at its first use, after the process has chosen its providers.
 
-    def __init__(self, documents: Callable[[], Counted] | None = None) -> None:
-        meter = metrics.get_meter(_NAME)
-        self._tracer = trace.get_tracer(_NAME)
+    `documents` is asked for the running count whenever the metrics are read; other providers than the process's can be
+    handed in."""
+
+    def __init__(
+        self,
+        documents: Callable[[], Counted] | None = None,
+        *,
+        meters: metrics.MeterProvider | None = None,
+        tracers: trace.TracerProvider | None = None,
+    ) -> None:
+        meter = (meters or metrics.get_meter_provider()).get_meter(_NAME)
+        self._tracer = (tracers or trace.get_tracer_provider()).get_tracer(_NAME)
         self._turns = meter.create_counter("firesession.turns", unit="{turn}", description="Turns that ended.")
         self._refusals = meter.create_counter("firesession.refusals", unit="{request}", description="Refused requests.")
         self._same_sends = meter.create_counter("firesession.same_sends", unit="{request}")

@@ -39,7 +39,8 @@ class Source:
 
 def read_sources(folder: str) -> Iterator[Source]:
     """All Python files below `folder`; links, of which functions/store is one, are not followed."""
-    for parent, _, names in os.walk(ROOT / folder):
+    for parent, folders, names in os.walk(ROOT / folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]  # not ours
         for path in (Path(parent, name) for name in sorted(names) if name.endswith(".py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
             is_package = parts[-1] == "__init__"
@@ -123,6 +124,10 @@ def long_functions(sources: tuple[Source, ...]) -> list[str]:
 
 def test_store_knows_no_function() -> None:
     assert offences(STORE, "functions", "functions_framework") == []
+
+
+def test_only_its_adapter_knows_genkit() -> None:
+    assert offences(outside(SERVED, "store.adapters.genkit"), "genkit", "genkit_google_cloud") == []
 
 
 def test_the_database_client_stays_in_its_backend_and_the_wiring() -> None:

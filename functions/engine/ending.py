@@ -13,7 +13,7 @@ from functions.dialects.native import (
     TURN_START,
 )
 from functions.engine.assembly import Event
-from store.canonical import Json
+from store.canonical import Json, dump
 from store.errors import InvalidRequestError, StateTooLargeError
 from store.models import Snapshot
 from store.rules.history import messages_of
@@ -42,13 +42,22 @@ def error_of(failure: BaseException) -> dict[str, Any]:
     match failure:
         case AgentError():
             error: dict[str, Any] = {"status": failure.status, "message": failure.message}
-            return error if failure.details is None else error | {"details": failure.details}
+            return _storable(error if failure.details is None else error | {"details": failure.details})
         case StateTooLargeError():
             return {"status": "RESOURCE_EXHAUSTED", "message": failure.message}
         case InvalidRequestError():
             return {"status": "INVALID_ARGUMENT", "message": f"The agent's answer cannot be stored. {failure.message}"}
         case _:
             return {"status": INTERNAL, "message": "The agent failed."}
+
+
+def _storable(error: dict[str, Any]) -> dict[str, Any]:
+    """The error, or what is told instead where it cannot be stored: the turn must end all the same."""
+    try:
+        dump(error)
+    except InvalidRequestError as problem:
+        return {"status": INTERNAL, "message": f"The agent failed. Its error cannot be stored: {problem.message}"}
+    return error
 
 
 def events_of(snapshot: Snapshot) -> Iterator[Event]:

@@ -124,7 +124,7 @@ def _operation(route: Route, schemas: dict[str, Schema]) -> dict[str, Any]:
         operation["security"] = [{_TOKENS[route.access]: []}, {}]  # the empty one: AUTH=none
     operation["responses"] = {
         **{str(status): _success(reply) for status, reply in route.replies.items()},
-        **{str(status): _failure(status, kinds) for status, kinds in sorted(_failures(route).items())},
+        **{str(status): _failure(status, kinds, route.refusal) for status, kinds in sorted(_failures(route).items())},
     }
     return operation
 
@@ -184,7 +184,7 @@ def _failures(route: Route) -> dict[int, list[type[StoreError]]]:
     return found
 
 
-def _failure(status: int, kinds: list[type[StoreError]]) -> Schema:
+def _failure(status: int, kinds: list[type[StoreError]], component: str) -> Schema:
     codes = ", ".join(dict.fromkeys(f"`{kind.code}`" for kind in kinds))
     what = "Refused" if status < 500 else "Failed"
-    return {"description": f"{what}: {codes}.", "content": {"application/json": {"schema": one_of_them("Error")}}}
+    return {"description": f"{what}: {codes}.", "content": {"application/json": {"schema": one_of_them(component)}}}

@@ -52,6 +52,13 @@ REPLIES: Final[dict[str, Schema]] = {
             "messageId": TEXT,
         },
     ),
+    "AgentError": {
+        "description": "What went wrong, in Genkit's words; in ours where the caller was not let in.",
+        "anyOf": [
+            members("Genkit's words.", {"status": TEXT, "message": TEXT}, {"details": ANYTHING}),
+            one_of_them("Error"),
+        ],
+    },
     "Part": {
         "anyOf": [
             *map(

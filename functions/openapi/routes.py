@@ -73,6 +73,7 @@ class Route:
     errors: Errors = field(default=())
     reads_store: bool = True
     access: Access = Access.CALLER
+    refusal: str = "Error"  # the component that a refusal is
 
 
 ROUTES: Final = (
@@ -282,6 +283,7 @@ ROUTES: Final = (
         operation="runAgent",
         summary="Run a turn, in Genkit's agent protocol; its errors are `{status, message}`.",
         body=AgentCall,
+        refusal="AgentError",
         replies={200: Reply("How the turn ended, or its chunks as they come.", "AgentAnswer", streamed=True)},
         errors=(SessionNotFoundError, TurnBusyError, RateLimitedError, DetachUnsupportedError),
     ),
@@ -291,6 +293,7 @@ ROUTES: Final = (
         operation="getAgentSnapshot",
         summary="Read a snapshot, in Genkit's agent protocol.",
         body=SnapshotCall,
+        refusal="AgentError",
         replies={200: Reply("The snapshot.", "AgentAnswer")},
         errors=(SessionNotFoundError, SnapshotNotFoundError),
     ),
@@ -300,7 +303,9 @@ ROUTES: Final = (
         operation="abortAgent",
         summary="Stop a turn, in Genkit's agent protocol.",
         body=OneSnapshotCall,
+        refusal="AgentError",
         replies={200: Reply("The status that it had.", "AgentAnswer")},
+        errors=(SnapshotNotFoundError,),
     ),
     Route(
         method="post",
@@ -308,6 +313,7 @@ ROUTES: Final = (
         operation="waitForAgentSnapshot",
         summary="Read a snapshot once its turn has ended, in Genkit's agent protocol.",
         body=OneSnapshotCall,
+        refusal="AgentError",
         replies={200: Reply("The snapshot.", "AgentAnswer")},
         errors=(SnapshotNotFoundError,),
     ),

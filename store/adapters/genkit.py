@@ -188,9 +188,9 @@ def _from_genkit(given: Any, existing: Snapshot | None) -> Snapshot:
     return Snapshot(
         session_id=session_id or "",
         parent_id=given.parent_id or None,
-        status=models.SnapshotStatus(given.status.value) if given.status else models.SnapshotStatus.COMPLETED,
+        status=models.SnapshotStatus(given.status) if given.status else models.SnapshotStatus.COMPLETED,
         state=state,
-        finish_reason=given.finish_reason.value if given.finish_reason else None,
+        finish_reason=str(given.finish_reason) if given.finish_reason else None,
         error=None if given.error is None else _plain(fields["error"]),
         created_at=_time(given.created_at, "createdAt"),
         updated_at=_time(given.updated_at, "updatedAt"),

@@ -4,20 +4,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from store.database import SERVER_TIME, Committed, CommitUnansweredError, Create, Update, Write
+from store.database import SERVER_TIME, Committed, CommitUnansweredError, Create, Delete, Update, Write
 from store.documents.claim_checks import Ready, check_claim, check_size, is_available, ready_again, require_model
 from store.documents.commits import Retries, expiry_fields, shard_writes, try_commit, write_ahead
 from store.documents.legacy import UnconvertedSessionError
 from store.documents.loading import read_one_record, read_one_row
 from store.documents.requests import RequestPlan, plan_request
 from store.documents.settlements import plan_stale_settlement
-from store.documents.shelf import Shelf, record_path, row_path
+from store.documents.shelf import Shelf, record_path, row_path, shard_path
 from store.errors import (
     InvalidRequestError,
     LeaseLostError,
     SessionNotFoundError,
     SnapshotNotFoundError,
+    StoreError,
     TranscriptStaleError,
+    UnavailableError,
 )
 from store.ids import mint_id, require_id, require_message_id, session_id_of_first_message
 from store.layout.fields import FORMAT_VERSION, present
@@ -43,6 +45,25 @@ async def claim_turn(shelf: Shelf, scope: Scope, claim: Claim) -> Lease | SameSe
     _require_claim(shelf, scope, claim)
     claim = await _with_session(shelf, scope, claim)
     request = plan_request(claim, shelf.options.shard_size)
+    try:
+        answer = await _claim(shelf, scope, claim, request)
+    except UnavailableError:
+        raise  # the row may be there after all, and need its shards
+    except StoreError:
+        await _withdraw(shelf, scope, request)
+        raise
+    if isinstance(answer, SameSend):
+        await _withdraw(shelf, scope, request)
+    return answer
+
+
+async def _withdraw(shelf: Shelf, scope: Scope, request: RequestPlan) -> None:
+    """Deletes the shards that were written ahead for a claim that was not granted; what fails here, the sweep does."""
+    if sum(len(stored.content) for stored in request.shards.values()) > shelf.options.commit_size:
+        await try_commit(shelf, [Delete(shard_path(scope.tenant, shard_id)) for shard_id in request.shards])
+
+
+async def _claim(shelf: Shelf, scope: Scope, claim: Claim, request: RequestPlan) -> Lease | SameSend:
     if claim.session_id is not None:
         return await _claim_existing(shelf, scope, claim, request)
     session_id = _new_session_id(scope, claim)

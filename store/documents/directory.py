@@ -106,6 +106,7 @@ async def update_session(
 ) -> Session:
     """Renames, which a running turn does not hinder; changes the model, which it does: TurnBusyError."""
     retries = Retries(shelf)
+    is_repeated = False
     while True:
         read = await read_one_record(shelf, scope, session_id, with_copy=False)
         if read.record is None:
@@ -113,6 +114,8 @@ async def update_session(
         if read.record.is_legacy:
             await convert(shelf, scope, session_id, NewSession(read.record.session.agent))
             continue
+        if is_repeated and _is_as_asked(read.record.session, title, model):
+            return await with_activity(shelf, scope, read)  # an earlier try has landed, and must not be refused now
         stale = [] if model is None else await _stale_writes(shelf, scope, read.record)
         fields = present(title=title, model=model, updatedAt=SERVER_TIME)
         remove = LEASE_FIELDS if stale else ()
@@ -124,6 +127,11 @@ async def update_session(
             changed = present(title=title, model=model, updated_at=result.server_time)
             return replace(session, **changed)
         await retries.wait(result)
+        is_repeated = True
+
+
+def _is_as_asked(session: Session, title: str | None, model: str | None) -> bool:
+    return title in (None, session.title) and model in (None, session.model)
 
 
 async def _stale_writes(shelf: Shelf, scope: Scope, record: Record) -> list[Write]:

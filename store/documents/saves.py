@@ -17,7 +17,13 @@ from store.documents.loading import (
 )
 from store.documents.save_writes import SaveInput, SavePlan, plan_save, with_times
 from store.documents.shelf import Shelf, record_path, row_path
-from store.errors import InvalidRequestError, SessionNotFoundError, SnapshotNotFoundError, SnapshotSettledError
+from store.errors import (
+    InvalidRequestError,
+    SessionNotFoundError,
+    SnapshotNotFoundError,
+    SnapshotSettledError,
+    StoreError,
+)
 from store.layout.chain import Ground
 from store.layout.rows import Row
 from store.models import Change, NewSession, Scope, Snapshot
@@ -52,6 +58,7 @@ async def save_snapshot(
     call = SaveCall(scope, row_id, change, shelf.mint(), new_session, only_in_new_session)
     retries = Retries(shelf)
     read = await _read_row(shelf, call)
+    is_repeated = False
     while True:
         existing = await _existing(shelf, scope, read)
         given = _changed(call, existing)
@@ -62,7 +69,13 @@ async def save_snapshot(
             raise SnapshotSettledError("A snapshot that Genkit's store wrote is kept as it is.")
         if existing is not None and existing.status.is_terminal and is_heartbeat(existing, saved):
             return existing  # nobody is left to be alive
-        plan = await _plan(shelf, call, read, existing, saved)
+        try:
+            plan = await _plan(shelf, call, read, existing, saved)
+        except StoreError:
+            # What an earlier try of this very save has changed must not refuse it: that try may have landed late.
+            if is_repeated and _is_own(call, read := await _read_row(shelf, call)):
+                return await _existing(shelf, scope, read)
+            raise
         if plan is None:
             return None
         tenant = scope.tenant
@@ -72,9 +85,15 @@ async def save_snapshot(
             _remember(shelf, call, plan)
             return plan.as_stored(result.server_time)
         read = await _read_row(shelf, call)
-        if read.row is not None and read.row.saved_by == call.token:
+        if _is_own(call, read):
             return await _existing(shelf, scope, read)
         await retries.wait(result)
+        is_repeated = True
+
+
+def _is_own(call: SaveCall, read: RowRead) -> bool:
+    """Whether this very save has been made, whatever was heard of it."""
+    return read.row is not None and read.row.saved_by == call.token
 
 
 async def _read_row(shelf: Shelf, call: SaveCall) -> RowRead:

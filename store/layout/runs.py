@@ -7,9 +7,10 @@ rest are the same ones. Pure.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
-from store.state import DIGEST_BYTES, Mark, Messages, Piece, Raw, State
+from store.state import DIGEST_BYTES, Mark, Messages, Piece, State
 
 RUN_SIZE = 65_536  # bytes of raw text at most, but for what cannot be cut
 
@@ -44,38 +45,45 @@ def cut_state(state: State, run_size: int, shard_size: int) -> Iterator[Cut]:
     """The state's text as runs of up to `run_size` bytes. A message over that stands alone, cut where it is over
     `shard_size`. What was cut before at the beginning of the same transcript is remembered there, not cut again."""
     messages = state.messages or Messages()
-    before = tuple((name, raw.digest) for name, raw in _members_before_messages(state))
-    place = ("runs", run_size, shard_size, before)
+    place = (run_size, shard_size, tuple(_members_before_messages(state)))
     marks = list(messages.marks.get(place, ()))
     start = 0
     for mark in marks:
-        yield Cut(mark.key, _texts(state, start, mark.end))
+        for number, key in enumerate(mark.keys):
+            yield Cut(key, _texts_again(state, (start, mark.end), number, run_size, shard_size))
         start = mark.end
-    at = start
+    keys: list[bytes] = []
     for pieces in cut_pieces(state.pieces(start), run_size, shard_size):
         texts = [text for piece in pieces for text in piece[:2]]
-        key = run_key(texts)
-        yield Cut(key, texts)
-        at += sum(piece.digest is not None for piece in pieces)
+        keys.append(run_key(texts))
+        yield Cut(keys[-1], texts)
+        start += sum(piece.digest is not None for piece in pieces)
         # Where a run ends may be owed to the message behind it, which therefore has to be there.
-        if pieces[-1].digest is not None and at < len(messages):
-            marks.append(Mark(at, key))
+        if pieces[-1].digest is not None and start < len(messages):
+            marks.append(Mark(start, tuple(keys)))
+            keys.clear()
     messages.marks = {**messages.marks, place: tuple(marks)}
 
 
-def _members_before_messages(state: State) -> Iterator[tuple[str, Raw]]:
+def _members_before_messages(state: State) -> Iterator[tuple[str, bytes]]:
     for name in state.order:
         if name not in state.members:
             return
-        yield name, state.members[name]
+        yield name, state.members[name].digest
 
 
-def _texts(state: State, start: int, end: int) -> Iterator[bytes]:
-    count = start
-    for piece in state.pieces(start):
+def _texts_again(state: State, span: tuple[int, int], number: int, run_size: int, shard_size: int) -> Iterator[bytes]:
+    """The text of one of the runs that the messages of `span` were cut into."""
+    runs = cut_pieces(_pieces_between(state, *span), run_size, shard_size)
+    for piece in next(islice(runs, number, None)):
         yield from piece[:2]
-        count += piece.digest is not None
-        if count == end:
+
+
+def _pieces_between(state: State, start: int, end: int) -> Iterator[Piece]:
+    for piece in state.pieces(start):
+        yield piece
+        start += piece.digest is not None
+        if start == end:
             return
 
 

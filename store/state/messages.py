@@ -11,10 +11,10 @@ from store.state.raw import Raw
 
 
 class Mark(NamedTuple):
-    """How many messages something ends behind, and what tells its text from any other."""
+    """A place behind `end` messages, and the keys of what the text was cut into between the mark before and here."""
 
     end: int
-    key: bytes
+    keys: tuple[bytes, ...]
 
 
 class Messages(tuple[Raw, ...]):

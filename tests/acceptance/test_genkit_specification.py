@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.acceptance.server_process import ROOT, ServerProcess, running, server
-from tests.genkit.specification import SPEC, Run, cases
+from tests.genkit.specification import SPEC, Run, cases, wait_until_ready
 
 CASES = cases()
 
@@ -33,6 +33,7 @@ def served(
     }
     process = server(tmp_path_factory.mktemp("genkit"), settings)
     with running(process):
+        wait_until_ready(process.url)
         yield process
     assert "Traceback" not in process.output
 

@@ -38,6 +38,24 @@ async def during_a_turn(store: DocumentStore) -> tuple[str, Lease]:
     return first.snapshot_id, await taken(store, "c", "s")
 
 
+async def test_a_session_says_whether_a_live_turn_holds_it(stores: Stores, store: DocumentStore) -> None:
+    """Case 1: free, alive, dead."""
+    await store.create_session(ANN, "s", NewSession("echo"))
+    reader = stores.open(lease_staleness=stores.moment)
+
+    async def is_active() -> bool:
+        session = await reader.get_session(ANN, "s")
+        assert session is not None
+        return session.is_turn_active
+
+    seen = [await is_active()]
+    await taken(store, "a", "s")
+    seen.append(await is_active())
+    await stores.wait(stores.moment)
+    seen.append(await is_active())
+    assert seen == [False, True, False]
+
+
 @pytest.mark.parametrize("change", CHANGES)
 async def test_a_live_turn_refuses_it_and_nothing_is_written(stores: Stores, store: DocumentStore, change: str) -> None:
     """Cases 51 and 56."""

@@ -115,6 +115,14 @@ class Run:
         return _PART.sub(lambda found: str(self._captured[found.group(1)]), value)
 
 
+def wait_until_ready(url: str) -> None:
+    """Returns once the server has reached its database: a cold emulator takes its time."""
+    deadline = time.monotonic() + 60
+    while httpx.get(f"{url}/ready", timeout=60, trust_env=False).status_code != 200:
+        assert time.monotonic() < deadline, "the server does not reach its database"
+        time.sleep(0.2)
+
+
 def events_of(content: bytes) -> list[Any]:
     """The events of a stream, whose bytes must be just as its strictest clients need them."""
     assert content.endswith(b"\n\n")

@@ -56,6 +56,18 @@ def _chat(**body: Any) -> Attempt:
     return Attempt("/chat", {"message": "Hello"} | body)
 
 
+_HELLO = {"role": "user", "content": [{"text": "Hello"}]}
+
+
+def _genkit(
+    action: str,
+    data: Mapping[str, Any],
+    init: Mapping[str, Any] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Attempt:
+    return Attempt(f"/agents/echo{action}", {"data": data} | ({"init": init} if init else {}), headers=headers)
+
+
 ATTACKS: Mapping[tuple[str, str], Mapping[str, Attack]] = {
     ("POST", "/chat"): {
         "continues it": lambda it, own: _chat(sessionId=it.session_id, lastMessageId=it.last_message_id),
@@ -144,6 +156,26 @@ ATTACKS: Mapping[tuple[str, str], Mapping[str, Attack]] = {
         "branches its own at its message": lambda it, own: Attempt(
             f"/sessions/{own.session_id}/branch", {"messageId": it.last_message_id}
         ),
+    },
+    ("POST", "/agents/{agent}"): {
+        "continues a snapshot": lambda it, own: _genkit("", {"message": _HELLO}, {"snapshotId": it.snapshot_id}),
+        "continues a snapshot, streaming": lambda it, own: _genkit(
+            "", {"message": _HELLO}, {"snapshotId": it.snapshot_id}, _STREAM
+        ),
+        "continues the running turn": lambda it, own: _genkit(
+            "", {"message": _HELLO}, {"snapshotId": it.busy_snapshot_id}
+        ),
+    },
+    ("POST", "/agents/{agent}/getSnapshot"): {
+        "reads it": lambda it, own: _genkit("/getSnapshot", {"snapshotId": it.snapshot_id}),
+        "reads the latest": lambda it, own: _genkit("/getSnapshot", {"sessionId": it.session_id}),
+    },
+    ("POST", "/agents/{agent}/abort"): {
+        "aborts the running turn": lambda it, own: _genkit("/abort", {"snapshotId": it.busy_snapshot_id}),
+    },
+    ("POST", "/agents/{agent}/waitForSnapshot"): {
+        "waits for a settled turn": lambda it, own: _genkit("/waitForSnapshot", {"snapshotId": it.snapshot_id}),
+        "waits for the running turn": lambda it, own: _genkit("/waitForSnapshot", {"snapshotId": it.busy_snapshot_id}),
     },
     ("POST", "/sessions/{sessionId}/compact"): {
         "compacts it": lambda it, own: Attempt(f"/sessions/{it.session_id}/compact", {}),

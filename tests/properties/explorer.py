@@ -153,7 +153,7 @@ async def _start_bystanders(world: World) -> None:
         await start("saver", save_some(world, 1 + choices.pick((2, 1))))
     if choices.chance(0.3):
         await start("rewinder", rewind_some(world, 1 + choices.pick((2, 1))))
-    if choices.chance(0.05):
+    if choices.chance(0.1):
         await start("deleter", delete_some(world))
     if choices.chance(0.3):
         await start("reader", read_some(world, 1 + choices.pick((1, 1, 1))))

@@ -18,8 +18,8 @@ from tests.properties.mutants import (
     takeover_leaves_the_stale_row,
 )
 
-ENOUGH = 200  # the slowest of them took 68 in five series of seeds
-ENOUGH_FOR_CLIENTS = 600  # and 273
+ENOUGH = 200  # the slowest took 68 in five series of seeds
+ENOUGH_FOR_CLIENTS = 600  # the slowest took 273
 
 MUTANTS: tuple[Mutant, ...] = (
     takeover_leaves_the_stale_row,

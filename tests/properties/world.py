@@ -175,7 +175,11 @@ class World:
     async def _event(self) -> None:
         # What is under way arrives soon or never: between two tries of its sender it does the most harm.
         probability = self.weather.events * (3 if self.late else 1)
-        if not self._may_strike() or not self.choices.chance(probability):
+        is_fair = not self._may_strike()
+        if (is_fair and not self.late) or not self.choices.chance(probability):
+            return
+        if is_fair:
+            await self.land_late()  # a part of the mishap that made it late
             return
         self._spent += 1
         events = [self._stale, self._restart]

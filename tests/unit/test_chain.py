@@ -22,7 +22,7 @@ from store.layout.chain import (
 )
 from store.layout.codec import decode
 from store.layout.heads import Footing, plan_head
-from store.state import State
+from store.state import Raw, State
 
 SHAPE = Shape()
 SMALL = Shape(checkpoint_interval=4, shard_size=500, base_size=300)
@@ -126,6 +126,20 @@ def test_runs_join_parts_and_cut_only_what_is_too_long() -> None:
     runs = list(cut_runs(iter(parts), 64, 100))
     assert runs == [b"a" * 30 + b"b" * 30, b"c" * 100, b"c" * 100, b"c" * 50, b"d" * 50]
     assert list(cut_runs(iter([]), 64, 100)) == []
+
+
+@pytest.mark.parametrize("size", [30, 400, 1200, 3000])
+def test_checkpoints_that_refer_to_former_runs_are_whole(size: int) -> None:
+    """Also where one message takes several shards; each state continues the one before, as a turn does."""
+    shape = Shape(checkpoint_interval=1, shard_size=500)
+    stored: dict[str, bytes] = {}
+    state, ground = State.of({"custom": 1, "messages": []}), None
+    for n in range(6):
+        state = state.with_messages([*(state.messages or ()), Raw.of({"id": f"m{n}", "text": noise(n, size)}, depth=3)])
+        plan = plan_storage(shape, f"row{n}", f"token{n}", ground, state)
+        stored |= dict(zip(plan.shards, text_of(plan), strict=True))
+        assert rebuild(f"row{n}", plan.chain, [stored[shard_id] for shard_id in plan.chain.shards], []) == state
+        ground = plan.ground(state)
 
 
 def damaged(chain: Chain, runs: Sequence[bytes], patches: Sequence[tuple[str, bytes]]) -> str:

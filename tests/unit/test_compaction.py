@@ -1,6 +1,8 @@
 """When a transcript is summed up by itself, what its agent is asked, and what a stubborn agent costs."""
 
 import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,9 +10,9 @@ import pytest
 from functions.agents.base import TextDelta, ToolRequest, Usage
 from functions.agents.echo import EchoAgent
 from functions.engine.compaction import PROMPT, compacted, is_due, require_compactable
-from store.errors import AlreadyCompactError, CompactionConflictError
+from store.errors import AlreadyCompactError, CompactionConflictError, TurnBusyError
 from store.memory.store import MemoryStore
-from store.models import Lease
+from store.models import Beat, Lease
 from store.rules.history import is_compaction
 from store.state import EMPTY, State
 from tests.contract.conversations import asking_turn, compaction, ids, kept, plain_turn, state_of_head, tool_turn
@@ -224,6 +226,37 @@ async def test_an_answer_is_never_parted_from_its_question_by_a_summary() -> Non
         await said(engine, store, first.session_id, resume=respond)
     assert agent.summed == []
     assert calls_without_response(agent.turns[1].history) == []
+
+
+async def test_a_summary_that_takes_longer_than_a_lease_lives_keeps_it_by_beating() -> None:
+    """Case 15, for a compaction: another caller is still refused."""
+    now = START
+
+    class Beating(MemoryStore):
+        """Says when it has taken a beat."""
+
+        async def heartbeat(self, leases: Sequence[Lease]) -> Sequence[Beat]:
+            beats = await super().heartbeat(leases)
+            taken.set()
+            return beats
+
+    taken = asyncio.Event()
+    store = Beating(clock=lambda: now, lease_staleness=60.0)
+    session_id = await kept(store, *plain_turn("a"))
+    go_on = asyncio.Event()
+    agent = SummingAgent(go_on)
+    async with engine_on(store, agent, heartbeat_interval=0.001) as engine:
+        compacting = asyncio.create_task(engine.compact(ANN, session_id, None))
+        await agent.asked.wait()
+        for _ in range(3):
+            now += timedelta(seconds=50)
+            taken.clear()  # what beats from here on beats at the new time
+            await taken.wait()
+        with pytest.raises(TurnBusyError):
+            await store.truncate(ANN, session_id, "a")
+        go_on.set()
+        await compacting
+    assert len(ids(await state_of_head(store, session_id))) == 3
 
 
 class StubbornAgent(SummingAgent):

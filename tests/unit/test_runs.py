@@ -1,9 +1,9 @@
-"""Runs: where a text is cut, which runs stay the same when it changes, and that a checkpoint stores the new ones only."""
+"""Runs: where a text is cut, which runs stay the same when it changes, and that checkpoints store the new ones only."""
 
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.layout.chain import Ground, Shape, StoragePlan, plan_checkpoint, plan_storage, rebuild
@@ -112,6 +112,7 @@ def test_what_is_remembered_holds_for_the_same_members_before_the_messages_only(
         assert keys(state) == keys(fresh(state))
 
 
+@settings(deadline=None)  # the larger ones take a while on a busy machine
 @given(
     st.lists(st.integers(0, 700), max_size=30),
     st.integers(1, 900),
@@ -125,14 +126,17 @@ def test_runs_are_the_text_whatever_their_size(
     runs = texts(state, run_size, shard_size)
     assert b"".join(runs) == state.text
     assert all(len(run) <= max(run_size, shard_size) for run in runs)
+    assert texts(state, run_size, shard_size) == runs  # what is remembered now
+    assert texts(fresh(state), run_size, shard_size) == runs
     assert keys(state, run_size) == keys(fresh(state), run_size)
 
 
 def test_a_message_over_the_size_of_a_run_stands_alone() -> None:
     state = State.of({}).with_messages([message(1), message(2, 3 * SHARD), message(3)])
-    sizes = [len(run) for run in texts(state)]
-    assert len(sizes) == 6
-    assert sizes[1:4] == [SHARD] * 3
+    runs = texts(state)
+    assert len(runs) == 6
+    assert [len(run) for run in runs[1:4]] == [SHARD] * 3
+    assert texts(state) == runs
 
 
 SHAPE = Shape()

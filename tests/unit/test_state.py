@@ -148,11 +148,20 @@ def test_a_damaged_text_is_a_value_error(text: bytes) -> None:
         State.parse(text)
 
 
+CUT = State.of({"é🎉": [1e22, -1.5e-9, -0.0, 10**40, '日本\\"\u2028'], "n": 1e22, "messages": [{"id": "🎉"}, 1e22, 3]})
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_characters_and_numbers_may_be_cut_between_pieces(size: int) -> None:
-    state = State.of({"é🎉": [12345.678e-9, -0.0, 10**40, '日本\\"\u2028'], "messages": [{"id": "🎉"}, 12, 3]})
-    text = state.text
-    assert State.read(text[at : at + size] for at in range(0, len(text), size)) == state
+    text = CUT.text
+    assert State.read(text[at : at + size] for at in range(0, len(text), size)).text == text
+
+
+def test_a_text_may_be_cut_once_at_every_place() -> None:
+    """`1e+22` begins with a number, and so does `1e`."""
+    text = CUT.text
+    for at in range(len(text) + 1):
+        assert State.parse(text[:at], text[at:]).text == text
 
 
 def test_the_depth_counts_from_the_root() -> None:

@@ -16,7 +16,7 @@ from store.conformance.saves import SaveCases
 from store.conformance.scopes import ScopeCases
 from store.conformance.settles import SettleCases
 from store.conformance.subscriptions import SubscriptionCases
-from store.database import SERVER_TIME, Committed, Create, Database, Delete, Kind, Query, Read, Update, Write
+from store.database import SERVER_TIME, Committed, Database, Delete, Query, Read, Update, Write
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
 from store.errors import DataLossError
@@ -189,22 +189,11 @@ class ManyOwners(DocumentStore):
         return None
 
 
-class CreatesOverwrite(Passing):
-    """Creating a document that exists replaces it."""
-
-    async def commit(self, writes: Sequence[Write]) -> Committed:
-        for write in writes:
-            if isinstance(write, Create) and write.path.kind is Kind.SNAPSHOTS:
-                await self.database.commit([Delete(write.path)])
-        return await self.database.commit(writes)
-
-
 CAUGHT_BY: dict[type[Passing] | type[DocumentStore], type] = {
     LateRows: LatestCases,  # rule 1: a turn is a row from its first moment
     LeaseStays: SettleCases,  # rule 2: a row and its lease end together
     HalfCommits: RaceCases,
     NoPreconditions: RaceCases,  # rule 3: a refused commit is a question
-    CreatesOverwrite: ClaimCases,
     ForgetsClaims: ClaimCases,
     SlowClock: LeaseCases,  # rule 4: ages are the database's
     BeatsTouchTheUpdate: LeaseCases,  # rule 6: heartbeats touch nothing else
