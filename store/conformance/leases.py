@@ -102,10 +102,10 @@ class LeaseCases:
         assert (session.is_turn_active, session.active_snapshot_id) == (False, lease.snapshot_id)
 
     async def test_a_beat_keeps_a_row_from_expiring(self, stores: Stores) -> None:
-        store = stores.open(lease_staleness=stores.moment * 6)
+        store = stores.open(lease_staleness=stores.moment * 10)
         lease = await claimed(store, claim("a"))
         for _ in range(2):
-            await stores.wait(stores.moment * 4)
+            await stores.wait(stores.moment * 6)
             await store.heartbeat([lease])
         session = await store.get_session(ANN, lease.session_id)
         assert session is not None
@@ -164,12 +164,12 @@ class LeaseCases:
         dead = await claimed(store, claim("a"))
         late = await stale(stores, dead)
         lease = await claimed(late, claim("b", dead.session_id))
-        row, session = await require(store, dead.snapshot_id), await late.get_session(ANN, dead.session_id)
+        row, session = await require(store, dead.snapshot_id), await store.get_session(ANN, dead.session_id)
         assert list(await store.heartbeat([dead])) == [Beat.LOST]
         with pytest.raises(LeaseLostError):
             await store.settle_turn(dead, outcome(dead))
         assert await require(store, dead.snapshot_id) == row
-        assert await late.get_session(ANN, dead.session_id) == session
+        assert await store.get_session(ANN, dead.session_id) == session
         settled = await late.settle_turn(lease, completed(lease, "the new owner's"))
         assert (await _head(stores, dead)).state == settled.state
         with pytest.raises(LeaseLostError):

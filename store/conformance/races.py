@@ -101,8 +101,9 @@ class RaceCases:
 
     async def test_of_many_takeovers_exactly_one_gets_the_turn(self, stores: Stores, store: Store) -> None:
         dead = await claimed(store, claim("q"))
-        await stores.wait(stores.moment)
-        instances = [stores.open(lease_staleness=stores.moment) for _ in range(3)]
+        staleness = stores.moment * 10  # long enough for the winner's lease not to be stale to the others
+        await stores.wait(staleness)
+        instances = [stores.open(lease_staleness=staleness) for _ in range(3)]
         claims = [claim(f"q{n}", dead.session_id) for n in range(3)]
         answers = await asyncio.gather(
             *(each.claim_turn(ANN, given) for each, given in zip(instances, claims, strict=True)),

@@ -176,7 +176,7 @@ def _row_writes(given: SaveInput, storage: StoragePlan | None) -> list[Write]:
     saved, row = given.saved, given.row
     attempt = row.attempt if row else given.token
     fields = snapshot_fields(saved, given.scope.user, attempt) | {"savedBy": given.token}
-    fields |= state_fields(storage) if storage else {}
+    fields |= state_fields(saved, storage) if storage else {}
     if saved.status.is_terminal and (row is None or not row.snapshot.status.is_terminal):
         fields["settledBy"] = given.token
     path = row_path(given.scope, saved.snapshot_id)

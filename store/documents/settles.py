@@ -106,7 +106,7 @@ def _settle_writes(lease: Lease, outcome: Outcome, plan: HeadPlan | None) -> lis
         lastMessageId=last_message_id(outcome.state),
     )
     if plan is not None:
-        row |= state_fields(plan.storage)
+        row |= state_fields(_snapshot(lease, outcome, None), plan.storage)
     writes: list[Write] = [
         Update(row_path(lease.scope, lease.snapshot_id), row, remove=_RUNNING_FIELDS, update_time=lease.version),
         _record_write(lease, outcome, plan),

@@ -5,13 +5,13 @@ not stored again. A diff names its checkpoint, that checkpoint's shards, and the
 and including itself), so that any row is rebuilt from documents that its own row names.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from store.canonical import dump, parse_stored
 from store.errors import DataLossError
-from store.layout.codec import Stored, encode
+from store.layout.codec import CHECK_BYTES, Stored, digest_of, encode
 from store.layout.packing import (
     Reader,
     pack_bytes,
@@ -181,34 +181,43 @@ def _is_operation(value: object) -> bool:
     return isinstance(value, dict) and isinstance(value.get("path"), str) and isinstance(value.get("op"), str)
 
 
-_CHECK_BYTES = 8
+class Place(NamedTuple):
+    """Whose chain it is."""
+
+    session_id: str
+    snapshot_id: str
+    parent_id: str | None
 
 
-def pack_chain(chain: Chain) -> bytes:
-    """The chain as bytes, but for the state digest, which lies beside it, and the row itself, which it ends with."""
-    *before, own = chain.checkpoint_id, *chain.segment_path
-    ids = pack_bytes(pack_rows(before)) + pack_bytes(pack_shards(chain.shards))
-    content = pack_number(chain.checkpoint_bytes) + ids
-    return content + _check(content, own, chain.state_digest)
+def pack_chain(chain: Chain, place: Place, own_shards: tuple[str, ...] = ()) -> bytes:
+    """The chain as bytes, but for the state digest, which lies beside it, and the row itself, which it ends with; and
+    the shards that were stored with that very row. Holds for that row only."""
+    before = (chain.checkpoint_id, *chain.segment_path)[:-1]
+    ids = (pack_rows(before), pack_shards(chain.shards), pack_shards(own_shards))
+    content = pack_number(chain.checkpoint_bytes) + b"".join(map(pack_bytes, ids))
+    return content + _check(content, place, chain.state_digest)
 
 
-def unpack_chain(document: str, snapshot_id: str, content: bytes, state_digest: bytes) -> Chain:
-    """The chain behind `pack_chain`; DataLossError naming `document`, also where it belongs to another row."""
-    body, check = content[:-_CHECK_BYTES], content[-_CHECK_BYTES:]
-    if check != _check(body, snapshot_id, state_digest):
+def unpack_chain(document: str, place: Place, content: bytes, state_digest: bytes) -> tuple[Chain, tuple[str, ...]]:
+    """The chain and the row's own shards; DataLossError naming `document`, also where they are of another place."""
+    body, check = content[:-CHECK_BYTES], content[-CHECK_BYTES:]
+    if check != _check(body, place, state_digest):
         raise DataLossError(document, "its chain is damaged or another snapshot's")
     try:
         reader = Reader(body)
-        size, before, shards = reader.number(), unpack_rows(reader.blob()), unpack_shards(reader.blob())
+        size, before = reader.number(), unpack_rows(reader.blob())
+        shards, own_shards = unpack_shards(reader.blob()), unpack_shards(reader.blob())
         reader.end()
     except ValueError as error:
         raise DataLossError(document, f"its chain cannot be read: {error}") from error
-    path = (*before, snapshot_id)
-    return Chain(path[0], shards, path[1:], state_digest, size)
+    path = (*before, place.snapshot_id)
+    return Chain(path[0], shards, path[1:], state_digest, size), own_shards
 
 
-def _check(content: bytes, snapshot_id: str, state_digest: bytes) -> bytes:
-    return hashlib.sha256(b"%b\0%b\0%b" % (snapshot_id.encode(), state_digest, content)).digest()[:_CHECK_BYTES]
+def _check(content: bytes, place: Place, state_digest: bytes) -> bytes:
+    ids = (place.session_id, place.snapshot_id, place.parent_id or "")
+    parts = (*(each.encode() for each in ids), state_digest, content)
+    return digest_of(b"".join(map(pack_bytes, parts)))[:CHECK_BYTES]
 
 
 def pack_ids(ids: Sequence[str]) -> list[str]:

@@ -67,14 +67,20 @@ def decode_checked(fields: Fields, content_field: str, digest_field: str, docume
     return decode(fields.get("codec"), content, document)
 
 
+CHECK_BYTES = 8  # of a digest where it has to tell damage only
+
+
 def seal(stored: Stored) -> bytes:
-    """Codec and content in one value, for fields that have no codec beside them."""
-    return stored.codec.encode() + b":" + stored.content
+    """Codec, check and content in one value, for fields that have no codec and no digest beside them."""
+    return b"%b:%b%b" % (stored.codec.encode(), stored.digest[:CHECK_BYTES], stored.content)
 
 
 def unseal(sealed: Value, document: str) -> bytes:
     """The text behind `seal`; DataLossError naming `document`."""
     if not isinstance(sealed, bytes):
         raise DataLossError(document, "a sealed value is not bytes")
-    codec, _, content = sealed.partition(b":")
+    codec, _, checked = sealed.partition(b":")
+    check, content = checked[:CHECK_BYTES], checked[CHECK_BYTES:]
+    if digest_of(content)[:CHECK_BYTES] != check:
+        raise DataLossError(document, "a sealed value does not match its check")
     return decode(codec.decode("ascii", "replace"), content, document)

@@ -119,8 +119,9 @@ def _read_head(reader: FieldReader) -> Head | None:
     snapshot_id = reader.find("headSnapshotId", str)
     if snapshot_id is None:
         return None
-    head = FieldReader(reader.document, {**reader.get("head", dict), "snapshotId": snapshot_id})
-    chain = read_chain(head)
+    ids = {"sessionId": reader.text("id"), "snapshotId": snapshot_id}
+    head = FieldReader(reader.document, reader.get("head", dict) | ids)
+    chain, _ = read_chain(head)
     if chain is None:
         raise reader.damaged("its head has no state")
     snapshot = Snapshot(
@@ -145,7 +146,7 @@ def _read_head(reader: FieldReader) -> Head | None:
 
 def head_field(snapshot: Snapshot, chain: Chain, runs: Sequence[Run] = ()) -> dict[str, Any]:
     """The map that keeps the head row's metadata; its id, update time and last message lie beside it."""
-    return chain_fields(chain) | present(
+    return chain_fields(snapshot, chain) | present(
         runs=_pack_runs(runs),
         parentId=snapshot.parent_id,
         origin=snapshot.origin.value,

@@ -7,17 +7,17 @@ from typing import Any
 
 from store.canonical import dump, parse_stored
 from store.database import SERVER_TIME, Document
-from store.layout.chain import Chain, StoragePlan, pack_chain, pack_ids, unpack_chain, unpack_ids
+from store.layout.chain import Chain, Place, StoragePlan, pack_chain, unpack_chain, unpack_ids
 from store.layout.codec import decode_checked, encode, seal, unseal
 from store.layout.fields import FORMAT_VERSION, FieldReader, present
 from store.models import Origin, Snapshot, SnapshotStatus
 
 MAX_ERROR_BYTES = 16_384
-CHAIN_FIELDS = ("kind", "chain", "stateDigest", "ownShards", "statePatch", "codec", "patchDigest")
+CHAIN_FIELDS = ("kind", "chain", "stateDigest", "statePatch", "codec", "patchDigest")
 PAYLOAD_FIELDS = ("statePatch", "request")
 METADATA_FIELDS = (
     "formatVersion", "snapshotId", "sessionId", "parentId", "origin", "status", "finishReason", "error", "usage",
-    "createdAt", "updatedAt", "heartbeatAt", "kind", "chain", "stateDigest", "ownShards", "patchDigest", "attempt",
+    "createdAt", "updatedAt", "heartbeatAt", "kind", "chain", "stateDigest", "patchDigest", "attempt",
     "settledBy", "savedBy", "runner", "abortRunner", "queuedUntil", "messageId", "messageText", "messageDigest",
     "retryOf", "model", "ownerId", "lastMessageId", "eventCount", "requestShards", "expiresAt", "firesessionExpireAt",
     "pruned", "checkpointId", "checkpointShardCount", "segmentPath",
@@ -74,14 +74,15 @@ def read_row(document: Document) -> Row:
     reader = FieldReader.of(document)
     if reader.text("snapshotId") != document.path.id:
         raise reader.damaged("it holds another snapshot's id")
+    chain, own_shards = read_chain(reader)
     return Row(
         snapshot=_read_snapshot(reader),
         owner_id=reader.text("ownerId"),
         attempt=reader.text("attempt"),
         update_time=document.update_time,
         document=document,
-        chain=read_chain(reader),
-        own_shards=unpack_ids(reader.document, reader.fields.get("ownShards", [])),
+        chain=chain,
+        own_shards=own_shards,
         settled_by=reader.find("settledBy", str),
         saved_by=reader.find("savedBy", str),
         runner=reader.find("runner", str),
@@ -114,35 +115,35 @@ def _read_snapshot(reader: FieldReader) -> Snapshot:
     )
 
 
-def read_chain(reader: FieldReader) -> Chain | None:
-    """The chain fields of a row or of a session's head."""
+def read_chain(reader: FieldReader) -> tuple[Chain | None, tuple[str, ...]]:
+    """The chain of a row or of a session's head, None where it has no state; and the row's own shards."""
     if reader.find("kind", str) is None:
-        return None
+        return None, ()
     kind = reader.member("kind", RowKind)
     content, state_digest = reader.get("chain", bytes), reader.get("stateDigest", bytes)
-    chain = unpack_chain(reader.document, reader.text("snapshotId"), content, state_digest)
+    place = Place(reader.text("sessionId"), reader.text("snapshotId"), reader.find("parentId", str))
+    chain, own_shards = unpack_chain(reader.document, place, content, state_digest)
     if (kind is RowKind.CHECKPOINT) != chain.is_checkpoint:
         raise reader.damaged("its kind contradicts its chain")
     parents = (chain.checkpoint_id, *chain.segment_path)[:-1]
     if parents and parents[-1] != reader.find("parentId", str):
         raise reader.damaged("its chain leads past its parent")
-    return chain
+    return chain, own_shards
 
 
-def chain_fields(chain: Chain) -> dict[str, Any]:
-    """The document fields of a chain, patch excluded."""
+def chain_fields(snapshot: Snapshot, chain: Chain, own_shards: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The document fields of a snapshot's chain, patch excluded."""
+    place = Place(snapshot.session_id, snapshot.snapshot_id, snapshot.parent_id)
     return {
         "kind": (RowKind.CHECKPOINT if chain.is_checkpoint else RowKind.DIFF).value,
-        "chain": pack_chain(chain),
+        "chain": pack_chain(chain, place, own_shards),
         "stateDigest": chain.state_digest,
     }
 
 
-def state_fields(plan: StoragePlan) -> dict[str, Any]:
+def state_fields(snapshot: Snapshot, plan: StoragePlan) -> dict[str, Any]:
     """The document fields of a row's state."""
-    fields = chain_fields(plan.chain)
-    if plan.shards:
-        fields["ownShards"] = pack_ids(list(plan.shards))
+    fields = chain_fields(snapshot, plan.chain, tuple(plan.shards))
     if plan.patch is not None:
         fields |= {"statePatch": plan.patch.content, "codec": plan.patch.codec, "patchDigest": plan.patch.digest}
     return fields

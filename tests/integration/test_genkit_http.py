@@ -71,7 +71,7 @@ async def test_a_stream_may_be_asked_for_in_the_query(app: App) -> None:
 
 
 async def test_every_message_of_a_turn_has_its_own_index(app: App) -> None:
-    events = await stream(app, said("before\n/tool look {}\nafter"))
+    events = await stream(app, said("/tool look {}\nafter"))
     chunks = [event["message"]["modelChunk"] for event in events if "modelChunk" in event.get("message", {})]
     seen = [(chunk["role"], chunk["index"]) for chunk in chunks]
     assert list(dict.fromkeys(seen)) == [("model", 0), ("tool", 1), ("model", 2)]

@@ -19,6 +19,7 @@ from tests.integration.http_app import App, served
 
 JSON = {"content-type": "application/json"}
 ENDLESS = {"message": "/sleep 600", "detach": True}
+QUIET = {"HEARTBEAT_INTERVAL": "600", "LEASE_STALENESS": "3600", "STREAM_SEGMENTS": "off"}  # turns write nothing aside
 HEADER_LIMIT = 65_536  # bytes that the web server keeps of headers that are not complete; one read may bring more
 
 
@@ -52,7 +53,7 @@ async def until_taken(app: App, user: str) -> None:
 
 
 async def test_a_user_runs_so_many_turns_at_once_and_not_one_more() -> None:
-    async with served(None, MAX_TURNS_PER_USER="2") as app:
+    async with served(None, **QUIET, MAX_TURNS_PER_USER="2") as app:
         turns = [await start(app, "ada") for _ in range(2)]
         await assert_too_many(app, "ada")
         await start(app, "bob")
@@ -62,7 +63,7 @@ async def test_a_user_runs_so_many_turns_at_once_and_not_one_more() -> None:
 
 
 async def test_a_user_of_the_same_name_in_another_tenant_is_another_user() -> None:
-    async with served(None, MAX_TURNS_PER_USER="1") as app:
+    async with served(None, **QUIET, MAX_TURNS_PER_USER="1") as app:
         await start(app, "ada")
         await assert_too_many(app, "ada")
         headers = {"x-user-id": "ada", "x-tenant-id": "umbrella"}
@@ -70,7 +71,7 @@ async def test_a_user_of_the_same_name_in_another_tenant_is_another_user() -> No
 
 
 async def test_an_instance_runs_so_many_turns_at_once_and_not_one_more() -> None:
-    async with served(None, MAX_TURNS_PER_INSTANCE="3", MAX_TURNS_PER_USER="2") as app:
+    async with served(None, **QUIET, MAX_TURNS_PER_INSTANCE="3", MAX_TURNS_PER_USER="2") as app:
         turns = [await start(app, user) for user in ("ada", "ada", "bob")]
         await assert_too_many(app, "eve")
         await stop(app, "bob", turns[2])
@@ -79,7 +80,7 @@ async def test_an_instance_runs_so_many_turns_at_once_and_not_one_more() -> None
 
 
 async def test_a_refused_turn_leaves_its_session_free() -> None:
-    async with served(None, MAX_TURNS_PER_USER="1") as app:
+    async with served(None, **QUIET, MAX_TURNS_PER_USER="1") as app:
         done = await send(app.http, {"message": "Hello"})
         turn = await start(app, "local")
         place = {"sessionId": done["sessionId"], "lastMessageId": done["lastMessageId"]}
@@ -93,7 +94,7 @@ async def test_a_refused_turn_leaves_its_session_free() -> None:
 
 
 async def test_a_compaction_takes_a_place_as_a_turn_does() -> None:
-    async with served(None, MAX_TURNS_PER_USER="1") as app:
+    async with served(None, **QUIET, MAX_TURNS_PER_USER="1") as app:
         done = await send(app.http, {"message": "Hello"})
         await start(app, "local")
         before = await app.documents()

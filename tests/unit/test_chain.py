@@ -10,6 +10,7 @@ from store.errors import DataLossError
 from store.layout.chain import (
     Chain,
     Ground,
+    Place,
     Shape,
     StoragePlan,
     cut_runs,
@@ -178,13 +179,17 @@ def test_a_patch_that_cannot_be_applied_is_damage_of_its_document(patch: bytes) 
 def test_a_chain_is_packed_and_unpacked() -> None:
     for plan in grown(SMALL, 9, size=200):
         own = (plan.chain.checkpoint_id, *plan.chain.segment_path)[-1]
-        packed = pack_chain(plan.chain)
-        assert unpack_chain("document", own, packed, plan.chain.state_digest) == plan.chain
+        place = Place("session", own, "parent")
+        packed = pack_chain(plan.chain, place, tuple(plan.shards))
+        assert unpack_chain("document", place, packed, plan.chain.state_digest) == (plan.chain, tuple(plan.shards))
         for wrong in (packed[:-1], packed + b"x", b"", bytes([packed[0] ^ 1]) + packed[1:]):
             with pytest.raises(DataLossError, match="document"):
-                unpack_chain("document", own, wrong, plan.chain.state_digest)
-        with pytest.raises(DataLossError):
-            unpack_chain("document", "another row", packed, plan.chain.state_digest)
+                unpack_chain("document", place, wrong, plan.chain.state_digest)
+        for other in (Place("session", "other", "parent"), Place("other", own, "parent"), Place("session", own, None)):
+            with pytest.raises(DataLossError, match="another snapshot's"):
+                unpack_chain("document", other, packed, plan.chain.state_digest)
+        with pytest.raises(DataLossError, match="another snapshot's"):
+            unpack_chain("document", place, packed, b"\0" * 16)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ class Failed:
 for name in sys.argv[2:]:
     seen = Failed()
     stop = [] if name == "TestLittle" else ["-x"]
-    pytest.main([f"{sys.argv[1]}::{name}", "-q", "-p", "no:cacheprovider", "--no-header", *stop], plugins=[seen])
+    options = ["-q", "-p", "no:cacheprovider", "--no-header", "--timeout=60", *stop]
+    pytest.main([f"{sys.argv[1]}::{name}", *options], plugins=[seen])
     print("\\n@" + json.dumps([name, seen.names, seen.passed, seen.skipped]), flush=True)
 """
 WRONG = [f"Test{each.__name__}" for each in CAUGHT_BY] + ["TestUndeclared", "TestOverdeclared"]

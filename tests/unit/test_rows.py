@@ -50,12 +50,13 @@ def document(fields: dict[str, Any], row_id: str = "row") -> Document:
 
 def checkpoint() -> dict[str, Any]:
     plan = plan_storage(Shape(), "row", "token", None, OLD)
-    return snapshot_fields(SNAPSHOT, "ann", "attempt") | state_fields(plan)
+    return snapshot_fields(SNAPSHOT, "ann", "attempt") | state_fields(SNAPSHOT, plan)
 
 
 def diff() -> dict[str, Any]:
     ground = plan_storage(Shape(), "parent", "token", None, OLD).ground(OLD)
-    return snapshot_fields(SNAPSHOT, "ann", "attempt") | state_fields(plan_storage(Shape(), "row", "t", ground, NEW))
+    plan = plan_storage(Shape(), "row", "t", ground, NEW)
+    return snapshot_fields(SNAPSHOT, "ann", "attempt") | state_fields(SNAPSHOT, plan)
 
 
 def pending() -> dict[str, Any]:

@@ -9,11 +9,13 @@ from store.conformance import subscriptions
 from store.conformance.capabilities import EVERYTHING, Capability
 from store.conformance.capability_cases import CapabilityCases
 from store.conformance.suite import StoreConformance, StoreFixtures
+from store.documents import watching
 from store.documents.store import DocumentStore
 from tests.contract.stores import MemoryStores
 from tests.unit.wrong_backends import CAUGHT_BY, Passing, WrongStores
 
-subscriptions.PATIENCE = 2.0  # a delivery that never comes is the point here
+# A delivery that never comes is the point here; readers look by themselves a little later.
+subscriptions.PATIENCE, watching.SLOW_POLL = 1.5, 2.0
 
 
 class WrongFixtures(StoreFixtures):
