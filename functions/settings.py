@@ -68,6 +68,7 @@ class Settings:
     on_disconnect: DisconnectPolicy  # what applies, not what was configured
     cpu_always: bool
     tasks_queue: str | None
+    tasks_endpoint: str | None
     max_body_bytes: int
     max_state_bytes: int
     max_turns_per_instance: int
@@ -130,6 +131,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         on_disconnect=env.choice("ON_DISCONNECT", DISCONNECT_POLICIES, "continue"),
         cpu_always=env.flag("CPU_ALWAYS"),
         tasks_queue=env.text("TASKS_QUEUE"),
+        tasks_endpoint=env.text("TASKS_ENDPOINT"),
         max_body_bytes=env.integer("MAX_BODY_BYTES", 8 * MEBIBYTE, 1),
         max_state_bytes=env.integer("MAX_STATE_BYTES", 64 * MEBIBYTE, 1),
         max_turns_per_instance=env.integer("MAX_TURNS_PER_INSTANCE", 200, 1),

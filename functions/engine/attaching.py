@@ -2,22 +2,30 @@
 
 from collections.abc import AsyncGenerator
 
+from functions.dialects.native import ERROR
+from functions.engine.assembly import Event
 from functions.engine.broadcast import NumberedEvent
 from functions.engine.engine import Engine
 from functions.engine.following import FollowedStore, follow
 from functions.engine.running import RunningTurn
+from store.errors import StoreError
 from store.models import SameSend, Scope
 
 
 async def events_of_turn(
     engine: Engine, store: FollowedStore, scope: Scope, turn: RunningTurn | SameSend, after: int = 0
 ) -> AsyncGenerator[NumberedEvent, None]:
-    """The turn's events behind number `after`, then as they come, until its end."""
+    """The turn's events behind number `after`, then as they come, until its end. What keeps a reader from following it
+    is told as an error, since the answer has begun by then."""
     running = turn if isinstance(turn, RunningTurn) else engine.running(scope, turn.snapshot_id)
     snapshot_id = turn.lease.snapshot_id if isinstance(turn, RunningTurn) else turn.snapshot_id
     events = follow(store, scope, snapshot_id, after) if running is None else running.broadcast.read(after)
+    seen = after
     try:
         async for numbered in events:
+            seen = numbered.id
             yield numbered
+    except StoreError as error:
+        yield NumberedEvent(seen + 1, Event(ERROR, {"code": error.code, "message": error.message}))
     finally:
         await events.aclose()  # a reader that leaves must be seen to leave at once, not when it is collected

@@ -108,6 +108,8 @@ class Engine:
         await queue.enqueue(request.scope, snapshot_id)
         try:
             turn = await self._store.claim_turn(request.scope, replace(claim, queue_seconds=QUEUE_SECONDS))
+        except UnavailableError:
+            raise  # the claim may have landed after all, and need its task
         except StoreError:
             await queue.forget(snapshot_id)
             raise
@@ -118,15 +120,34 @@ class Engine:
     async def run_queued(self, scope: Scope, snapshot_id: str) -> Adoption | None:
         """Runs a turn that was enqueued, to its end; else says why it is not to be run."""
         self._require_room(scope, None)
-        self._listener.start()
-        adopted = await self._store.adopt_turn(scope, snapshot_id, self.runner, self._mint())
-        if isinstance(adopted, Adoption):
-            return adopted
-        self._users[scope] += 1
-        request = TurnRequest(scope, adopted.message, adopted.resume)
-        async for _ in self._run(request, adopted.lease).broadcast.read():
+        task = asyncio.create_task(self._adopt(scope, snapshot_id))
+        self._keep(task)
+        turn = await asyncio.shield(task)
+        if isinstance(turn, Adoption):
+            return turn
+        async for _ in turn.broadcast.read():
             pass
         return None
+
+    async def _adopt(self, scope: Scope, snapshot_id: str) -> RunningTurn | Adoption:
+        """As `_claim` does: an abort can overtake the adoption's answer too."""
+        if snapshot_id in self._starting or snapshot_id in self._working:
+            return Adoption.RUNNING
+        self._listener.start()
+        self._users[scope] += 1
+        self._starting[snapshot_id] = False
+        try:
+            adopted = await self._store.adopt_turn(scope, snapshot_id, self.runner, self._mint())
+        except BaseException:
+            self._leave(scope)
+            raise
+        finally:
+            overtaken = self._starting.pop(snapshot_id)
+        if isinstance(adopted, Adoption):
+            self._leave(scope)
+            return adopted
+        adopted.lease.is_aborting = adopted.lease.is_aborting or overtaken
+        return self._run(TurnRequest(scope, adopted.message, adopted.resume), adopted.lease)
 
     async def compact(self, scope: Scope, session_id: str, instructions: str | None) -> dict[str, Any]:
         """Sums the session's transcript up, under the session's lease, and gives the stored message.

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from typing import Protocol
 
 from functions.dialects.native import ERROR, TURN_END
@@ -28,7 +28,8 @@ async def follow(
     async with AsyncExitStack() as watches:
         segments = await watches.enter_async_context(store.watch_segments(scope, snapshot_id))
         statuses = await watches.enter_async_context(store.on_snapshot_status_change(scope, snapshot_id))
-        async for found in _until_settled(segments, statuses):
+        deliveries = await watches.enter_async_context(aclosing(_until_settled(segments, statuses)))
+        async for found in deliveries:
             for numbered in _events(log, found):
                 # The end is told once the row says so: a log can be written ahead of the commit that ends the turn.
                 if numbered.id > seen and numbered.event.name != TURN_END:
@@ -52,19 +53,28 @@ async def ended(store: FollowedStore, scope: Scope, snapshot_id: str, seen: int)
         kept.append(NumberedEvent(max(seen, len(kept)) + 1, last))
     elif not kept and seen == 0:
         kept = [NumberedEvent(number, event) for number, event in enumerate(events_of(snapshot), start=1)]
-    elif not kept or kept[-1].event.name != TURN_END:
+    elif not kept or not _tells_end_of(snapshot, kept[-1].event):
+        kept = [numbered for numbered in kept if numbered.event.name != TURN_END]
         kept.append(NumberedEvent(max(seen, len(kept)) + 1, turn_end(snapshot, last_model_message(snapshot))))
     for numbered in kept:
         if numbered.id > seen:
             yield numbered
 
 
+def _tells_end_of(snapshot: Snapshot, event: Event) -> bool:
+    """Whether the log's last event is the row's end: one that was written ahead may have been overruled."""
+    return event.name == TURN_END and event.data["status"] == snapshot.status.value
+
+
 async def can_continue(store: FollowedStore, scope: Scope, snapshot: Snapshot, after: int) -> bool:
-    """Whether the events of a settled turn can be told from behind `after`: from the first one always, else only while
-    they are kept."""
+    """Whether the events of a settled turn can be told from behind `after`, and there are any: from the first one
+    always, else only while they are kept."""
     if after == 0 or not snapshot.status.is_terminal:
         return True
-    return bool(await store.read_segments(scope, snapshot.snapshot_id))
+    kept = await store.read_segments(scope, snapshot.snapshot_id)
+    if snapshot.status is SnapshotStatus.EXPIRED:
+        return bool(kept)  # its log has no end: that is still to be told
+    return any(segment.last_event_id is not None and segment.last_event_id > after for segment in kept)
 
 
 def _events(log: EventLog, segments: Sequence[Segment]) -> list[NumberedEvent]:

@@ -31,6 +31,7 @@ class Recorder:
         self._started = asyncio.get_running_loop().time()
         self._written = 0  # events
         self._next_index = 0
+        self._unconfirmed: list[Segment] = []  # sent, and perhaps stored: repeated as they are until they are known to be
         self._writing = asyncio.Lock()
         self._task = asyncio.create_task(self._run(), name=f"firesession-recorder-{lease.snapshot_id}")
 
@@ -38,20 +39,21 @@ class Recorder:
         while True:
             await asyncio.sleep(INTERVAL)
             async with self._writing:
-                if self._broadcast.count > self._written:
+                if self._unconfirmed or self._broadcast.count > self._written:
                     await self._write()
 
     async def _write(self) -> None:
-        count = self._broadcast.count
-        segments = self._segments(self._broadcast.events[self._written : count])
+        if not self._unconfirmed:
+            self._unconfirmed = self._segments(self._broadcast.events[self._written :])
+            self._written = self._broadcast.count
+            self._next_index += len(self._unconfirmed)
         try:
-            has_landed = await self._store.write_segments(self._lease, segments, self.expires_at)
+            has_landed = await self._store.write_segments(self._lease, self._unconfirmed, self.expires_at)
         except StoreError as error:
             _LOG.warning("a segment of turn %s was not written: %s", self._lease.snapshot_id, error.code)
             return
         if has_landed:
-            self._written = count
-            self._next_index += len(segments)
+            self._unconfirmed = []
 
     def _segments(self, events: Sequence[Event]) -> list[Segment]:
         lines = [
@@ -76,7 +78,7 @@ class Recorder:
         """The rest of the log up to the turn's end; nothing where the turn was too short for any."""
         if self._next_index == 0:
             return ()
-        return tuple(self._segments([*self._broadcast.events[self._written :], end]))
+        return (*self._unconfirmed, *self._segments([*self._broadcast.events[self._written :], end]))
 
 
 MakeRecorder = Callable[[Lease, Broadcast], Recorder]

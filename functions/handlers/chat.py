@@ -97,7 +97,10 @@ async def _last_event(context: Context, events: AsyncGenerator[NumberedEvent, No
         await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not waiting.done():
             return Response(status_code=499)  # nobody reads it
-        _, (name, data) = waiting.result()
+        last = waiting.result()
+        if last is None:
+            return Response(status_code=204)
+        name, data = last.event
         return JsonReply(data, status_of_code(data["code"]) if name == ERROR else 200)
     finally:
         leaving.cancel()
@@ -106,6 +109,9 @@ async def _last_event(context: Context, events: AsyncGenerator[NumberedEvent, No
         await events.aclose()
 
 
-async def _last(events: AsyncGenerator[NumberedEvent, None]) -> NumberedEvent:
-    seen = [numbered async for numbered in events]
-    return seen[-1]  # every turn ends with turn-end or error
+async def _last(events: AsyncGenerator[NumberedEvent, None]) -> NumberedEvent | None:
+    """The turn's end; None where the reader said that it knows it already."""
+    last = None
+    async for numbered in events:
+        last = numbered
+    return last

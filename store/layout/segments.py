@@ -28,12 +28,14 @@ def cut_segments(first_index: int, lines: Iterable[tuple[int, bytes]], size: int
     segments: list[Segment] = []
     run, first, last = bytearray(), None, None
     for event_id, line in lines:
-        first = event_id if first is None else first
+        start = len(run)  # within the run: where this line begins
         run += line
         while len(run) > size:
+            first = event_id if first is None and 0 <= start < size else first
             segments.append(Segment(first_index + len(segments), bytes(run[:size]), first, last))
             del run[:size]
-            first, last = None, None
+            start, first, last = start - size, None, None
+        first = event_id if first is None and start >= 0 else first
         last = event_id
     if run:
         segments.append(Segment(first_index + len(segments), bytes(run), first, last))

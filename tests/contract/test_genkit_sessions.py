@@ -14,6 +14,7 @@ from store.errors import (
     TranscriptStaleError,
     TurnBusyError,
 )
+from store.fsck.check import check
 from store.models import Scope, SnapshotStatus
 from store.rules.history import messages_of
 from store.state import State
@@ -337,3 +338,12 @@ async def test_of_two_users_the_first_to_write_owns_the_session(stores: Stores, 
     await converse(store, "m", "s", scope=BOB)
     with pytest.raises(SessionNotFoundError):
         await store.claim_turn(ANN, claim("m", "s"))
+
+
+async def test_a_check_finds_a_converted_session_to_be_sound(stores: Stores, dialect: Dialect) -> None:
+    running = genkit_row(3, {}, status="pending", finishReason=None, heartbeatAt=BEGAN)
+    store = await written(stores, dialect, [*conversation(3), running])
+    await store.abort_turn(ANN, "row-3")
+    assert (await check(stores.database)).findings == []
+    await converse(store, "m", "s")
+    assert (await check(stores.database)).findings == []

@@ -10,7 +10,7 @@ from store.canonical import dump
 from store.database import Document, Kind, Path
 from store.errors import DataLossError
 from store.layout.chain import Shape, plan_storage
-from store.layout.codec import encode
+from store.layout.codec import Stored, encode
 from store.layout.patches import diff
 from store.layout.records import (
     COPY_FIELDS,
@@ -151,8 +151,9 @@ def test_a_session_may_keep_no_base() -> None:
         ({"tail": [entry(2), entry(1)]}, "do not add up|does not fit"),
         ({"tail": [entry(1), b"x"]}, "names no snapshot"),
         ({"tail": [entry(1), b"\xff\0json:[]"]}, "damaged id"),
-        ({"tail": [entry(1), b"row\0zstd:x"]}, "cannot be decompressed"),
-        ({"tail": [entry(1), b'row\0json:[{"op":"remove","path":"/gone"}]']}, "does not fit"),
+        ({"tail": [entry(1), entry(2)[:-1]]}, "does not match its check"),
+        ({"tail": [entry(1), copy_entry("row", Stored("zstd", b"x"))]}, "cannot be decompressed"),
+        ({"tail": [entry(1), copy_entry("row", Stored("json", b'[{"op":"remove","path":"/gone"}]'))]}, "does not fit"),
     ],
 )
 def test_a_copy_that_does_not_add_up_is_damage(changes: dict[str, Any], reason: str) -> None:

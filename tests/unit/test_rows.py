@@ -151,9 +151,12 @@ def test_fields_that_make_no_row_are_damage(changes: dict[str, Any], reason: str
     assert caught.value.document == "snapshots/acme/row"
 
 
-def test_a_chain_that_leads_past_the_parent_is_damage() -> None:
-    with pytest.raises(DataLossError, match="parent"):
-        read_row(document(diff() | {"parentId": "another"}))
+@pytest.mark.parametrize("name", ["sessionId", "parentId", "stateDigest"])
+def test_a_chain_of_another_place_is_damage(name: str) -> None:
+    wrong = b"\0" * 16 if name == "stateDigest" else "another"
+    for fields in (checkpoint(), diff()):
+        with pytest.raises(DataLossError, match="another snapshot's"):
+            read_row(document(fields | {name: wrong}))
 
 
 def test_another_rows_document_is_noticed() -> None:
