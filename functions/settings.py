@@ -207,8 +207,10 @@ def _require_tokens(settings: Settings) -> None:
     if (settings.scheduler_account is None) != (settings.oidc_audience is None):
         missing = "SCHEDULER_ACCOUNT" if settings.scheduler_account is None else "OIDC_AUDIENCE"
         raise SettingsError(missing, "must be set too: a callback is let in by its account and its audience together")
-    if settings.auth == "firebase" and settings.tasks_queue is not None and settings.scheduler_account is None:
-        raise SettingsError("SCHEDULER_ACCOUNT", "must be set with TASKS_QUEUE, or the queue's callbacks are refused")
+    if settings.tasks_queue is not None and settings.scheduler_account is None:
+        raise SettingsError("SCHEDULER_ACCOUNT", "must be set with TASKS_QUEUE, as whom and where the queue calls back")
+    if settings.tasks_endpoint is not None and settings.deployed:
+        raise SettingsError("TASKS_ENDPOINT", "names a stand-in of the queue; it is refused where K_SERVICE is set")
     for name, url in (("FIREBASE_KEYS_URL", settings.firebase_keys_url), ("OIDC_KEYS_URL", settings.oidc_keys_url)):
         if not _KEYS_URL.fullmatch(url):
             raise SettingsError(name, f"{shown(url)} is not a URL such as https://keys.example.com/jwks")

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from functions.agents.base import Agent
 from functions.agents.load import load_agent
-from functions.cloud_tasks import CloudTasksQueue
+from functions.cloud_tasks import CloudTasksQueue, TasksClient
 from functions.engine.engine import Engine
 from functions.engine.limits import EngineLimits
 from functions.engine.queue import TurnQueue
@@ -120,16 +120,27 @@ def make_queue(settings: Settings) -> TurnQueue | None:
     if settings.tasks_queue is None:
         return None
     from google.api_core.exceptions import AlreadyExists
-    from google.cloud import tasks_v2
 
     return CloudTasksQueue(
-        client=tasks_v2.CloudTasksClient(),
+        client=_tasks_client(settings.tasks_endpoint),
         queue=settings.tasks_queue,
         url=f"{settings.oidc_audience}/turn",
         account=settings.scheduler_account,
         audience=settings.oidc_audience,
         is_known=AlreadyExists,
     )
+
+
+def _tasks_client(endpoint: str | None) -> TasksClient:
+    """Google's client of the service, or, without credentials, of the stand-in at `endpoint`."""
+    from google.cloud import tasks_v2
+
+    if endpoint is None:
+        return tasks_v2.CloudTasksClient()
+    from google.auth.credentials import AnonymousCredentials
+
+    transport = tasks_v2.CloudTasksClient.get_transport_class("rest")
+    return tasks_v2.CloudTasksClient(transport=transport(host=endpoint, credentials=AnonymousCredentials()))
 
 
 def make_store(settings: Settings) -> FullStore:

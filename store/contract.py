@@ -129,7 +129,8 @@ class SessionDirectory(Protocol):
         """Renames, also during a turn; changes the model, TurnBusyError during one. SessionNotFoundError."""
 
     async def get_transcript(self, scope: Scope, session_id: str) -> Transcript | None:
-        """The session and the state that its next turn continues from."""
+        """The session and the state that its next turn continues from. Whether a turn is active is not told here: it
+        would cost a read."""
 
 
 @runtime_checkable

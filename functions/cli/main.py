@@ -4,9 +4,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from functions.cli import fsck
+from functions.cli import forget, fsck
 
-COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {"fsck": fsck.main}
+COMMANDS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {"forget": forget.main, "fsck": fsck.main}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-LARGE = 2_097_152  # bytes of text; below, a change of threads takes longer than what it spares the others
+LARGE = 8_388_608  # bytes of text; the whole of it is worked on within some tenths of a second, most of it never
 
 _T = TypeVar("_T")
 

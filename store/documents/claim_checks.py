@@ -8,6 +8,7 @@ from store.database import Condition, Kind, Query
 from store.documents.loading import RecordRead, RowRead, load_head, load_row_state, read_one_row, visible_row
 from store.documents.shelf import Shelf
 from store.errors import (
+    DataLossError,
     MessageIdConflictError,
     ModelStaleError,
     ModelUnavailableError,
@@ -52,7 +53,7 @@ async def check_claim(shelf: Shelf, scope: Scope, claim: Claim, record: Record, 
     earlier = await _check_tail(shelf, scope, claim, read, resumed)
     if earlier is not None:
         return earlier
-    stale = await _stale_row(shelf, scope, record, active)
+    stale = await _stale_row(shelf, scope, read, active)
     if claim.model is not None and claim.model != record.session.model:
         raise ModelStaleError(record.session.model)
     require_model(record.session.model, claim.models)
@@ -158,12 +159,25 @@ async def _same_send_settled(shelf: Shelf, scope: Scope, claim: Claim, read: Rec
     return SameSend(session_id, newest.snapshot.snapshot_id, is_running=False)
 
 
-async def _stale_row(shelf: Shelf, scope: Scope, record: Record, active: RowRead | None) -> Row | None:
+async def _stale_row(shelf: Shelf, scope: Scope, read: RecordRead, active: RowRead | None) -> Row | None:
     """The row whose stale lease is there to be taken over; TurnBusyError where the lease is alive."""
-    active_id = record.session.active_snapshot_id
-    if active_id is None:
+    if read.record is None or read.record.session.active_snapshot_id is None:
         return None
-    return await require_stale(shelf, scope, active_id, active)
+    active = active or await read_active(shelf, scope, read.record, read.time)
+    return await require_stale(shelf, scope, read.record.session.active_snapshot_id, active)
+
+
+async def read_active(shelf: Shelf, scope: Scope, record: Record, time: datetime) -> RowRead:
+    """The row that holds the lease of a session that was read at `time`, None where it has gone since, with its
+    session; DataLossError where it was not there then."""
+    active_id = record.session.active_snapshot_id
+    assert active_id is not None  # the caller has seen to it
+    read = await read_one_row(shelf, scope, active_id)
+    if read.row is None and (await read_one_row(shelf, scope, active_id, at=time)).row is None:
+        raise DataLossError(record.name, f"the snapshot of its turn, {active_id!r}, is missing")
+    if read.row is not None and read.row.snapshot.session_id != record.session.id:
+        raise DataLossError(record.name, f"the snapshot of its turn, {active_id!r}, is another session's")
+    return read
 
 
 async def require_stale(shelf: Shelf, scope: Scope, active_id: str, read: RowRead | None = None) -> Row | None:

@@ -53,8 +53,7 @@ async def plan_mark(shelf: Shelf, scope: Scope, record: Record, *, force: bool =
     """From this commit on the session reads as missing; refused if it was written since `record` was read.
     TurnBusyError while a turn lives, unless `force`: then the turn is settled as aborted, and its owner is fenced."""
     active_id = record.session.active_snapshot_id
-    mark = {"deleting": True, "updatedAt": SERVER_TIME}
-    writes: list[Write] = [Update(record.document.path, mark, remove=LEASE_FIELDS, update_time=record.update_time)]
+    writes = plan_bare_mark(record.document)
     if active_id is None:
         return writes
     settled_by = f"delete:{shelf.mint()}"
@@ -66,6 +65,13 @@ async def plan_mark(shelf: Shelf, scope: Scope, record: Record, *, force: bool =
         )
     stale = await require_stale(shelf, scope, active_id)
     return writes if stale is None else [*writes, *plan_stale_settlement(scope, stale, settled_by)]
+
+
+def plan_bare_mark(document: Document) -> list[Write]:
+    """The mark alone, for whatever a session document holds. It is due at once, so that a deletion that is cut short is
+    finished by the next sweep."""
+    mark = {"deleting": True, "updatedAt": SERVER_TIME, "dueAt": SERVER_TIME}
+    return [Update(document.path, mark, remove=LEASE_FIELDS, update_time=document.update_time)]
 
 
 async def delete_marked(shelf: Shelf, scope: Scope, session_id: str, most: int | None = None) -> int | None:
@@ -107,7 +113,7 @@ async def _delete_record(shelf: Shelf, scope: Scope, session_id: str) -> None:
     while True:
         read = await shelf.database.get([path], mask=METADATA_FIELDS)
         document = read.documents[path]
-        if document is None or not read_record(document).is_deleting:
+        if document is None or document.fields.get("deleting") is not True:
             return
         result = await try_commit(shelf, [Delete(path, document.update_time)])
         if isinstance(result, Committed):

@@ -22,6 +22,7 @@ from store.layout.rows import Row, read_row
 from store.layout.runs import Run, run_key
 from store.legacy.rows import is_legacy
 from store.models import Scope
+from store.rules.history import last_message_id, messages_of
 from store.rules.retention import is_expired
 from store.state import State
 
@@ -114,7 +115,7 @@ async def load_row_state(shelf: Shelf, scope: Scope, row: Row, time: datetime) -
     if cached is not None and cached.chain == row.chain:
         return cached
     paths = [row_path(scope, segment) for segment in row.chain.segment_path[:-1]]
-    stored = await _read_chain(shelf, scope, row.chain, paths, time)
+    stored = await _read_chain(shelf, scope, row.snapshot.session_id, row.chain, paths, time)
     patches = [(str(path), read_row(_required(stored.segments, path)).patch) for path in paths]
     if not row.chain.is_checkpoint:
         patches.append((row.name, row.patch))
@@ -133,7 +134,7 @@ async def load_head(shelf: Shelf, scope: Scope, read: RecordRead) -> Ground | No
     head = record.head
     cached = shelf.cache.get(scope.tenant, head.snapshot.snapshot_id)
     if cached is not None and cached.chain == head.chain:
-        return cached
+        return _told_truly(record, cached)
     if not read.has_copy:
         path = record.document.path
         again = await shelf.database.get([path], at=read.time)
@@ -145,10 +146,18 @@ async def load_head(shelf: Shelf, scope: Scope, read: RecordRead) -> Ground | No
             raise DataLossError(record.name, f"the row of its head, {head.snapshot.snapshot_id!r}, is another one")
         return await load_row_state(shelf, scope, row.row, read.time)
     if state is None:
-        stored = await _read_chain(shelf, scope, head.chain, [], read.time)
+        stored = await _read_chain(shelf, scope, record.session.id, head.chain, [], read.time)
         state = await _rebuilt(record.name, head.chain, stored, _named(record))
     ground = Ground(head.snapshot.snapshot_id, head.chain, state, head.runs)
     shelf.cache.replace_head(scope.tenant, record.session.id, ground)
+    return _told_truly(record, ground)
+
+
+def _told_truly(record: Record, ground: Ground) -> Ground:
+    """The head's state; DataLossError where the session tells something else of its transcript."""
+    session, state = record.session, ground.state
+    if (session.last_message_id, session.message_count) != (last_message_id(state), len(messages_of(state))):
+        raise DataLossError(record.name, "what it says of its last message is not so")
     return ground
 
 
@@ -184,7 +193,9 @@ async def _rebuilt(name: str, chain: Chain, stored: _Stored, patches: Sequence[t
     return await apart(sum(map(len, stored.texts)), lambda: rebuild(name, chain, stored.consumed(), patches))
 
 
-async def _read_chain(shelf: Shelf, scope: Scope, chain: Chain, segments: Sequence[Path], time: datetime) -> _Stored:
+async def _read_chain(
+    shelf: Shelf, scope: Scope, session_id: str, chain: Chain, segments: Sequence[Path], time: datetime
+) -> _Stored:
     """One round trip for up to BATCH documents, and one for every further BATCH."""
     found: dict[str, tuple[bytes, int]] = {}
     others: dict[Path, Document | None] = {}
@@ -194,7 +205,7 @@ async def _read_chain(shelf: Shelf, scope: Scope, chain: Chain, segments: Sequen
         documents = (await shelf.database.get(batch, at=time)).documents
         for path in batch:
             if path.kind is Kind.SHARDS:
-                found[path.id] = _run(_required(documents, path))
+                found[path.id] = _run(_required(documents, path), session_id)
             else:
                 others[path] = documents[path]
     texts = [found[shard_id][0] for shard_id in chain.shards]
@@ -202,9 +213,11 @@ async def _read_chain(shelf: Shelf, scope: Scope, chain: Chain, segments: Sequen
     return _Stored(texts, runs, others)
 
 
-def _run(document: Document) -> tuple[bytes, int]:
-    """The text in a shard, and the bytes that it takes there."""
+def _run(document: Document, session_id: str) -> tuple[bytes, int]:
+    """The text in a shard of the session, and the bytes that it takes there."""
     text = read_run(document)
+    if document.fields.get("sessionId") != session_id:
+        raise DataLossError(str(document.path), "it holds another session's id")
     return text, len(document.fields["chunk"])
 
 

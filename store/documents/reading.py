@@ -64,6 +64,8 @@ def _named_by(record: Record, snapshot_id: str, read: RowRead) -> RowRead:
     """The row that the session names, read at the same moment; it must be there, unless it has expired."""
     if read.row is None and record.session.expires_at is None:
         raise DataLossError(record.name, f"it names the snapshot {snapshot_id!r}, which is missing")
+    if read.row is not None and read.row.snapshot.session_id != record.session.id:
+        raise DataLossError(record.name, f"it names the snapshot {snapshot_id!r}, which is another session's")
     return read
 
 

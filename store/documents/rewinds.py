@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 from store.database import Committed, Write
-from store.documents.claim_checks import require_stale
+from store.documents.claim_checks import read_active, require_stale
 from store.documents.commits import Retries, shard_writes, try_commit, write_ahead
 from store.documents.loading import RecordRead, RowRead, load_head, load_row_state, read_one_record, read_one_row
 from store.documents.reading import with_activity
@@ -168,7 +168,7 @@ async def read_guarded(shelf: Shelf, scope: Scope, session_id: str, expected_tai
         raise TranscriptStaleError(session.last_message_id)
     if session.active_snapshot_id is None:
         return Guarded(read, read.record, None, None)
-    active = await read_one_row(shelf, scope, session.active_snapshot_id)
+    active = await read_active(shelf, scope, read.record, read.time)
     return Guarded(read, read.record, active, await require_stale(shelf, scope, session.active_snapshot_id, active))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from store.database import SERVER_TIME, Create, Delete, Update, Write
 from store.documents.apart import apart
-from store.documents.claim_checks import require_stale
+from store.documents.claim_checks import read_active, require_stale
 from store.documents.claims import record_identity
 from store.documents.commits import expiry_fields
 from store.documents.legacy import POINTER_FIELDS
@@ -150,7 +150,10 @@ async def _stale_writes(given: SaveInput) -> list[Write]:
         return []
     if given.saved.status.is_terminal and not given.becomes_head:
         return []
-    stale = await require_stale(given.shelf, given.scope, active_id, given.active)
+    active = given.active
+    if active is None and given.record is not None:
+        active = await read_active(given.shelf, given.scope, given.record, given.time)
+    stale = await require_stale(given.shelf, given.scope, active_id, active)
     return plan_stale_settlement(given.scope, stale, given.token) if stale else []
 
 

@@ -18,6 +18,7 @@ from store.documents.loading import (
 from store.documents.save_writes import SaveInput, SavePlan, plan_save, with_times
 from store.documents.shelf import Shelf, record_path, row_path
 from store.errors import (
+    DataLossError,
     InvalidRequestError,
     SessionNotFoundError,
     SnapshotNotFoundError,
@@ -128,10 +129,12 @@ async def _plan(
     shelf: Shelf, call: SaveCall, read: RowRead, existing: Snapshot | None, saved: Snapshot
 ) -> SavePlan | None:
     record_read = await _read_record(shelf, call, saved.session_id)
+    if record_read.record is None and existing is not None and (await _read_row(shelf, call)).row is not None:
+        raise _without_session(call.scope, saved)
     if call.only_in_new_session and record_read.record is not None:
         return None
     changes_state = saved.state is not None and (existing is None or existing.state != saved.state)
-    parent = await _parent(shelf, call.scope, saved, record_read) if changes_state else None
+    parent = await _parent(shelf, call, saved, record_read) if changes_state else None
     given = SaveInput(
         shelf, call.scope, call.token, call.new_session,
         read.row, record_read.record, record_read.time, parent, saved, changes_state,
@@ -154,9 +157,17 @@ async def _read_record(shelf: Shelf, call: SaveCall, session_id: str) -> RecordR
     return found
 
 
-async def _parent(shelf: Shelf, scope: Scope, saved: Snapshot, read: RecordRead) -> Ground | None:
+def _without_session(scope: Scope, saved: Snapshot) -> DataLossError:
+    """A row is never there without its session: a delete takes the session's document last."""
+    return DataLossError(
+        str(record_path(scope, saved.session_id)), "the document is missing, and its snapshots are not"
+    )
+
+
+async def _parent(shelf: Shelf, call: SaveCall, saved: Snapshot, read: RecordRead) -> Ground | None:
     """The state to store against: the parent's; None, which makes a checkpoint, where the parent is missing, has
     none, or still runs: its state may be another one tomorrow."""
+    scope = call.scope
     if saved.parent_id is None or saved.parent_id == saved.snapshot_id:
         return None
     head = read.record.head if read.record else None
@@ -166,6 +177,8 @@ async def _parent(shelf: Shelf, scope: Scope, saved: Snapshot, read: RecordRead)
     if parent.row is None:
         return None
     _require_same_session(parent.row, saved)
+    if read.record is None and (await _read_record(shelf, call, saved.session_id)).record is None:
+        raise _without_session(scope, saved)
     if not parent.row.snapshot.status.is_terminal:
         return None
     return await load_row_state(shelf, scope, parent.row, parent.time)

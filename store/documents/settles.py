@@ -11,7 +11,7 @@ from store.database import SERVER_TIME, Committed, Delete, Update, Write
 from store.documents.apart import apart
 from store.documents.claims import LeaseGround
 from store.documents.commits import Retries, shard_writes, try_commit, write_ahead
-from store.documents.loading import read_one_row
+from store.documents.loading import RowRead, read_one_row
 from store.documents.requests import token_of
 from store.documents.settlements import REQUEST_FIELDS
 from store.documents.shelf import Shelf, record_path, row_path, shard_path
@@ -61,8 +61,12 @@ def _require_unexpired(lease: Lease, now: datetime) -> None:
 
 
 async def _question(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries) -> Row:
-    """The turn's own row, still ours or settled by us; LeaseLostError where it is neither."""
-    row = await read_own_row(shelf, lease, doubt, retries)
+    """The turn's own row, still ours or settled by us; LeaseLostError where it is neither, SessionNotFoundError where
+    the session has expired."""
+    read = await read_own_row(shelf, lease, doubt, retries)
+    row = read.row
+    if row is None:
+        _require_unexpired(lease, read.time)
     if row is None or row.attempt != lease.attempt:
         raise LeaseLostError(lease.snapshot_id)
     if row.snapshot.status.is_terminal and row.settled_by != lease.attempt:
@@ -70,11 +74,11 @@ async def _question(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retri
     return row
 
 
-async def read_own_row(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries) -> Row | None:
+async def read_own_row(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries) -> RowRead:
     """The turn's own row, asked for until the database answers or `retries` are used up."""
     while True:
         try:
-            return (await read_one_row(shelf, lease.scope, lease.snapshot_id)).row
+            return await read_one_row(shelf, lease.scope, lease.snapshot_id)
         except UnavailableError:
             await retries.wait(doubt)
 

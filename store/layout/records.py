@@ -222,7 +222,10 @@ def read_tail(record: Record) -> list[tuple[str, bytes]]:
     tail = record.document.fields.get("tail", [])
     if not isinstance(tail, list):
         raise DataLossError(record.name, "its tail is not a list")
-    return [_open_entry(record.name, entry) for entry in tail]
+    entries = [_open_entry(record.name, entry) for entry in tail]
+    if sum(map(len, tail)) != record.tail_bytes:
+        raise DataLossError(record.name, "its tail is not as long as it says")
+    return entries
 
 
 def _open_entry(document: str, entry: object) -> tuple[str, bytes]:

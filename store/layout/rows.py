@@ -75,6 +75,8 @@ def read_row(document: Document) -> Row:
     if reader.text("snapshotId") != document.path.id:
         raise reader.damaged("it holds another snapshot's id")
     chain, own_shards = read_chain(reader)
+    if reader.member("status", SnapshotStatus).is_terminal != ("settledBy" in reader.fields):
+        raise reader.damaged("its status contradicts whether somebody has settled it")
     return Row(
         snapshot=_read_snapshot(reader),
         owner_id=reader.text("ownerId"),

@@ -15,7 +15,12 @@ from tests.contract.turns import ANN, converse
 from tests.genkit.packages import NODE_FOLDER, PYTHON_FOLDER, run_script
 
 INTERVAL = 5
-AWKWARD = {"": 1, "a/b": {"~": [None, False, 1.5, -0.25, 12345678901]}, "text": "schön 日本 🙂\n\u2028", "deep": {"x": {}}}
+AWKWARD = {
+    "": 1,
+    "a/b": {"~": [None, False, 1.5, -0.25, 12345678901]},
+    "text": "schön 日本 🙂\n\u2028",
+    "deep": {"x": {}},
+}
 
 
 def rows_to_write() -> dict[str, list[GenkitRow]]:

@@ -19,7 +19,16 @@ from tests.unit.token_issuer import ACCOUNT, AUDIENCE, PROJECT, Issuer, account_
 
 ISSUER = Issuer()
 STRANGER = Issuer("stranger")  # its key is not among the published ones
-NOW = int(time.time())
+
+
+class FromNow(int):
+    """Seconds from the moment of the test, which may come long after its collection."""
+
+
+def at_once(claims: dict[str, Any]) -> dict[str, Any]:
+    """The claims with times instead of offsets."""
+    now = int(time.time())
+    return {name: now + value if isinstance(value, FromNow) else value for name, value in claims.items()}
 
 
 async def published(url: str) -> KeysAnswer:
@@ -88,27 +97,29 @@ WRONG_CLAIMS: dict[str, dict[str, Any]] = {
     "with a subject of 129 characters": {"sub": "x" * 129},
     "without an end": {"exp": None},
     "with a text as end": {"exp": "tomorrow"},
-    "expired longer ago than clocks differ": {"exp": NOW - 70},
+    "expired longer ago than clocks differ": {"exp": FromNow(-70)},
     "without a beginning": {"iat": None},
-    "of the future": {"iat": NOW + 600},
-    "not valid yet": {"nbf": NOW + 600},
+    "of the future": {"iat": FromNow(600)},
+    "not valid yet": {"nbf": FromNow(600)},
     "without a sign-in": {"auth_time": None},
     "with a text as sign-in": {"auth_time": "today"},
     "with a flag as sign-in": {"auth_time": True},
-    "of a sign-in to come": {"auth_time": NOW + 600},
+    "of a sign-in to come": {"auth_time": FromNow(600)},
 }
 
 
 @pytest.mark.parametrize("changed", WRONG_CLAIMS.values(), ids=WRONG_CLAIMS.keys())
 async def test_a_token_with_wrong_claims_is_refused(changed: dict[str, Any]) -> None:
-    token = ISSUER.sign_as_it_is(user_claims(**changed))
+    token = ISSUER.sign_as_it_is(user_claims(**at_once(changed)))
     with pytest.raises(UnauthenticatedError):
         await caller(token)
 
 
-@pytest.mark.parametrize("changed", [{"exp": NOW - 40}, {"iat": NOW + 40}, {"auth_time": NOW + 40}, {"sub": "x" * 128}])
+@pytest.mark.parametrize(
+    "changed", [{"exp": FromNow(-40)}, {"iat": FromNow(40)}, {"auth_time": FromNow(40)}, {"sub": "x" * 128}]
+)
 async def test_clocks_may_differ_by_a_minute(changed: dict[str, Any]) -> None:
-    assert (await caller(ISSUER.sign(user_claims(**changed)))).user == changed.get("sub", "ada")
+    assert (await caller(ISSUER.sign(user_claims(**at_once(changed))))).user == changed.get("sub", "ada")
 
 
 def _segment(value: Any) -> str:
@@ -205,7 +216,7 @@ async def test_the_schedulers_token_lets_it_in(issuer: str) -> None:
 )
 async def test_another_account_is_not_the_scheduler(changed: dict[str, Any]) -> None:
     with pytest.raises(PermissionDeniedError):
-        await firebase().require_scheduler(bearer(ISSUER.sign(account_claims(**changed))))
+        await firebase().require_scheduler(bearer(ISSUER.sign(account_claims(**at_once(changed)))))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +224,7 @@ async def test_another_account_is_not_the_scheduler(changed: dict[str, Any]) -> 
     [
         ISSUER.account(aud="https://elsewhere.example.com"),
         ISSUER.account(iss="https://accounts.example.com"),
-        ISSUER.account(exp=NOW - 70),
+        ISSUER.account(exp=int(time.time()) - 70),
         STRANGER.account(),
         ISSUER.user(email=ACCOUNT, email_verified=True),
         unsigned(account_claims(), kid=ISSUER.key_id),

@@ -70,7 +70,7 @@ def fields(**changes: Any) -> dict[str, Any]:
         "messageCount": 3,
         "base": copy_entry("row0", encode(STATES[0].text)),
         "tail": [entry(1), entry(2)],
-        "tailBytes": 100,
+        "tailBytes": len(entry(1)) + len(entry(2)),
         "hasBase": True,
         **changes,
     }

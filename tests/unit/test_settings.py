@@ -112,7 +112,13 @@ def test_a_scheduler_is_let_in_by_its_account_and_its_audience_together(given: s
 
 def test_a_queue_needs_an_account_that_its_callbacks_come_from() -> None:
     assert refusal(**FIREBASE, TASKS_QUEUE="turns").name == "SCHEDULER_ACCOUNT"
+    assert refusal(TASKS_QUEUE="turns").name == "SCHEDULER_ACCOUNT"
     assert read_settings(FIREBASE | SCHEDULED | {"TASKS_QUEUE": "turns"}).tasks_queue == "turns"
+
+
+def test_a_deployed_server_has_no_stand_in_for_its_queue() -> None:
+    assert read_settings({"TASKS_ENDPOINT": "http://127.0.0.1:1"}).tasks_endpoint == "http://127.0.0.1:1"
+    assert refusal(**FIREBASE, K_SERVICE="api", TASKS_ENDPOINT="http://127.0.0.1:1").name == "TASKS_ENDPOINT"
 
 
 @pytest.mark.parametrize("name", ["FIREBASE_KEYS_URL", "OIDC_KEYS_URL"])

@@ -1,0 +1,148 @@
+"""The event logs of running turns: written by whoever runs the turn, read and followed by any instance."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from store.canonical import Json
+from store.database import Committed, CommitUnansweredError, Write
+from store.documents.shelf import Options, Shelf
+from store.documents.store import DocumentStore
+from store.errors import DataLossError
+from store.layout.segments import EventLog, cut_segments, log_line
+from store.models import Lease, Outcome, Segment
+from tests.contract.interposed import Interposed
+from tests.contract.stores import START, Stores
+from tests.contract.turns import ANN, COMPLETED, ELSEWHERE, answered, claim, claimed, completed
+
+LATER = START + timedelta(days=3650)
+Told = tuple[int, str, Json]
+
+
+def told(first: int, last: int) -> list[Told]:
+    return [(number, "text-delta", {"text": f"{number} é"}) for number in range(first, last + 1)]
+
+
+def segment(index: int, first: int, last: int) -> Segment:
+    """One segment with these events."""
+    (made,) = cut_segments(index, [(number, log_line(number, name, data)) for number, name, data in told(first, last)])
+    return made
+
+
+async def write(store: DocumentStore, lease: Lease, *segments: Segment) -> bool:
+    return await store.write_segments(lease, segments, LATER)
+
+
+async def kept(store: DocumentStore, snapshot_id: str) -> list[Told]:
+    return list(EventLog(snapshot_id).feed(await store.read_segments(ANN, snapshot_id)))
+
+
+async def test_what_was_written_is_read_by_every_instance(stores: Stores, store: DocumentStore) -> None:
+    lease = await claimed(store, claim("m"))
+    assert await store.read_segments(ANN, lease.snapshot_id) == []
+    assert await write(store, lease, segment(0, 1, 4))
+    assert await write(store, lease, segment(1, 5, 5), segment(2, 6, 9))
+    assert await kept(stores.open(), lease.snapshot_id) == told(1, 9)
+    assert await store.read_segments(ELSEWHERE, lease.snapshot_id) == []
+
+
+async def test_logs_with_ten_segments_and_more_are_in_order(stores: Stores, store: DocumentStore) -> None:
+    """By number, not by the text of their names."""
+    lease = await claimed(store, claim("m"))
+    assert await write(store, lease, *(segment(index, index + 1, index + 1) for index in reversed(range(12))))
+    assert [found.index for found in await store.read_segments(ANN, lease.snapshot_id)] == list(range(12))
+
+
+async def test_logs_of_turns_are_apart(stores: Stores, store: DocumentStore) -> None:
+    first, second = await claimed(store, claim("m")), await claimed(store, claim("n"))
+    await write(store, first, segment(0, 1, 2))
+    await write(store, second, segment(0, 1, 5))
+    assert await kept(store, first.snapshot_id) == told(1, 2)
+    assert await kept(store, second.snapshot_id) == told(1, 5)
+
+
+async def test_a_follower_is_told_what_is_there_and_what_comes(stores: Stores, store: DocumentStore) -> None:
+    lease = await claimed(store, claim("m"))
+    await write(store, lease, segment(0, 1, 2))
+    log = EventLog(lease.snapshot_id)
+    seen: list[Told] = []
+    async with asyncio.timeout(10), stores.open().watch_segments(ANN, lease.snapshot_id) as deliveries:
+        seen += log.feed(await anext(deliveries))
+        assert seen == told(1, 2)
+        await write(store, lease, segment(1, 3, 4))
+        await write(store, lease, segment(2, 5, 5))
+        while len(seen) < 5:
+            seen += log.feed(await anext(deliveries))
+    assert seen == told(1, 5)
+
+
+async def test_a_follower_that_is_early_is_told_that_there_is_nothing_yet(stores: Stores, store: DocumentStore) -> None:
+    async with asyncio.timeout(10), stores.open().watch_segments(ANN, "to-come") as deliveries:
+        assert await anext(deliveries) == []
+        lease = await claimed(store, claim("m", snapshot_id="to-come"))
+        await write(store, lease, segment(0, 1, 1))
+        assert await anext(deliveries) == [segment(0, 1, 1)]
+
+
+class LosesOneAnswer(Interposed):
+    """The first commit lands, or with `drops` does not; its sender is not told which."""
+
+    drops = False
+    _is_done = False
+
+    async def commit(self, writes: Sequence[Write]) -> Committed:
+        if self._is_done:
+            return await super().commit(writes)
+        self._is_done = True
+        if not self.drops:
+            await super().commit(writes)
+        raise CommitUnansweredError
+
+
+async def nothing(writes: Sequence[Write]) -> None:
+    pass
+
+
+@pytest.mark.parametrize("drops", [False, True])
+async def test_a_write_without_an_answer_is_known_to_have_landed_only_where_it_has(
+    stores: Stores, store: DocumentStore, drops: bool
+) -> None:
+    lease = await claimed(store, claim("m"))
+    database = LosesOneAnswer(stores.database, nothing)
+    database.drops = drops
+    doubtful = DocumentStore(Shelf(database, Options()))
+    segments = [segment(0, 1, 3), segment(1, 4, 4)]
+    assert await write(doubtful, lease, *segments) is not drops
+    assert await write(doubtful, lease, *segments), "the echo of what has landed is no refusal"
+    assert await store.read_segments(ANN, lease.snapshot_id) == segments
+
+
+@pytest.mark.parametrize("size", [1, 4_000_000])  # bytes of text that does not compress, in one event
+async def test_the_settle_ends_the_log(stores: Stores, store: DocumentStore, size: int) -> None:
+    """Also with more than one commit holds: then it is written ahead."""
+    lease = await claimed(store, claim("m"))
+    await write(store, lease, segment(0, 1, 2))
+    text = "".join(map(chr, range(0x4E00, 0x9000))) * (size // 54_000 + 1)
+    end = (3, "text-delta", {"text": text})
+    segments = tuple(cut_segments(1, [(3, log_line(*end))]))
+    outcome = Outcome(COMPLETED, "stop", answered(lease), segments=segments, segments_expire_at=LATER, event_count=3)
+    await store.settle_turn(lease, outcome)
+    assert await kept(stores.open(), lease.snapshot_id) == [*told(1, 2), end]
+
+
+async def test_a_damaged_segment_is_said_to_be(stores: Stores, store: DocumentStore) -> None:
+    lease = await claimed(store, claim("m"))
+    await write(store, lease, segment(0, 1, 2))
+    await write(store, lease, segment(1, 4, 5))  # 3 is missing
+    with pytest.raises(DataLossError, match="from 2 to 4"):
+        await kept(stores.open(), lease.snapshot_id)
+
+
+async def test_a_deleted_session_leaves_no_log(stores: Stores, store: DocumentStore) -> None:
+    lease = await claimed(store, claim("m"))
+    await write(store, lease, segment(0, 1, 2))
+    await store.settle_turn(lease, completed(lease))
+    await store.delete_session(ANN, lease.session_id)
+    assert await stores.open().read_segments(ANN, lease.snapshot_id) == []
