@@ -143,8 +143,8 @@ class Condition(NamedTuple):
 class Query:
     """Documents of one kind, of one tenant or (tenant None) of all. `order` holds (field, descending) and always ends,
     implicitly, with the document's id in the direction of the last entry; `start_after` holds one value per entry of
-    `order`, and the id. `on_damage` is given the error of a document that cannot be read, which then is left out; without
-    it the query fails. Called from any thread, perhaps several times for one document."""
+    `order`, and the id. `on_damage` is given the error of a document that cannot be read, which then is left out;
+    without it the query fails. Called from any thread, perhaps several times for one document."""
 
     kind: Kind
     tenant: str | None

@@ -141,7 +141,8 @@ class RetentionRules:
 @dataclass(frozen=True, slots=True)
 class SweepReport:
     """What one sweep did, in sessions. `reasons` counts the deleted ones by why: `expired`, `idle`, `cap`, `resumed`
-    (a deletion that was cut short before). `is_done` is whether nothing that is due was left over."""
+    (a deletion that was cut short before, and was counted by its reason then). `is_done` is whether nothing that is due
+    was left over."""
 
     examined: int
     deleted: int

@@ -115,6 +115,8 @@ class Engine:
             raise
         if isinstance(turn, SameSend):
             await queue.forget(snapshot_id)
+        elif turn.is_new_session:
+            self._keep(asyncio.create_task(self.trim_sessions(request.scope)))
         return turn
 
     async def run_queued(self, scope: Scope, snapshot_id: str) -> Adoption | None:
@@ -225,9 +227,9 @@ class Engine:
             state = turn.settled.state
             self._telemetry.turn_ended(turn.settled.status.value, state.size if state else None)
         if turn.lease.is_new_session:
-            await self._trim(turn.lease.scope)
+            await self.trim_sessions(turn.lease.scope)
 
-    async def _trim(self, scope: Scope) -> None:
+    async def trim_sessions(self, scope: Scope) -> None:
         """The cap on a user's sessions, checked where one was made; the sweep makes up for what fails here."""
         try:
             await self._store.trim_sessions(scope)

@@ -31,7 +31,8 @@ class Recorder:
         self._started = asyncio.get_running_loop().time()
         self._written = 0  # events
         self._next_index = 0
-        self._unconfirmed: list[Segment] = []  # sent, and perhaps stored: repeated as they are until they are known to be
+        # Sent, and perhaps stored: repeated as they are until they are known to be.
+        self._unconfirmed: list[Segment] = []
         self._writing = asyncio.Lock()
         self._task = asyncio.create_task(self._run(), name=f"firesession-recorder-{lease.snapshot_id}")
 

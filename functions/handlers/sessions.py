@@ -32,7 +32,7 @@ async def create_session(context: Context) -> Response:
     )
     custom = State.of({"messages": [], "custom": request.custom}) if request.has_custom else None
     session = await application.store.create_session(context.scope, request.id, new, custom)
-    trimming = BackgroundTask(application.store.trim_sessions, context.scope)
+    trimming = BackgroundTask(application.engine.trim_sessions, context.scope)
     return JsonReply(session_reply(session), 201, background=trimming)
 
 

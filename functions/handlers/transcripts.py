@@ -1,5 +1,6 @@
 """Changes to a session outside of its turns: rename, rewind, branch, compact, delete; and its tree."""
 
+from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from functions.handlers.context import Context
@@ -62,7 +63,8 @@ async def branch_session(context: Context) -> Response:
     session = await context.application.store.branch(
         context.scope, context.path["sessionId"], request.message_id, request.id
     )
-    return JsonReply(session_reply(session), 201)
+    trimming = BackgroundTask(context.application.engine.trim_sessions, context.scope)
+    return JsonReply(session_reply(session), 201, background=trimming)
 
 
 async def compact_session(context: Context) -> Response:

@@ -19,7 +19,8 @@ from functions.errors import (
 from functions.identity import TENANT_HEADER, USER_HEADER
 from functions.identity.access import Access
 from functions.openapi.replies import REPLIES, Schema, one_of_them
-from functions.openapi.routes import ROUTES, STORE_ERRORS, Errors, Reply, Route
+from functions.openapi.route import STORE_ERRORS, Errors, Reply, Route
+from functions.openapi.routes import ROUTES
 from functions.wire.messages import KINDS
 from functions.wire.validation import WireModel, require_model
 from store.errors import InvalidRequestError, StoreError

@@ -1,11 +1,10 @@
 """The described routes: one row each. A new route is described by adding its row here and nowhere else."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final
 
 from functions.errors import PermissionDeniedError, RateLimitedError
 from functions.identity.access import Access
+from functions.openapi.route import NOTHING, Reply, Route
 from functions.wire.genkit import AgentCall, OneSnapshotCall, SnapshotCall
 from functions.wire.queries import MessagesQuery, ReattachQuery, SessionsQuery, SnapshotQuery, SnapshotsQuery
 from functions.wire.retention import RetentionRequest, SweepQuery, SweepRequest
@@ -18,12 +17,9 @@ from functions.wire.sessions import (
     TruncateRequest,
 )
 from functions.wire.turns import AbortRequest, ChatRequest, QueuedTurnRequest
-from functions.wire.validation import WireModel
 from store.errors import (
     AlreadyCompactError,
     CompactionConflictError,
-    DataLossError,
-    DeadlineExceededError,
     DetachUnsupportedError,
     LeaseLostError,
     MessageIdConflictError,
@@ -35,46 +31,9 @@ from store.errors import (
     SessionNotFoundError,
     SnapshotNotFoundError,
     StateTooLargeError,
-    StoreError,
     TranscriptStaleError,
     TurnBusyError,
-    UnavailableError,
 )
-
-Errors: TypeAlias = tuple[type[StoreError], ...]
-
-STORE_ERRORS: Final[Errors] = (DataLossError, UnavailableError, DeadlineExceededError)
-
-
-class Reply(NamedTuple):
-    """One successful answer: a component's name (none for an empty body), and whether it can also come as a stream of
-    events."""
-
-    description: str
-    component: str | None
-    streamed: bool = False
-
-
-NOTHING: Final = Reply("Done.", None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """One method of one path. Errors that follow from `body`, `query`, the path's parameters, `reads_store` and
-    `access` are added by the document; `errors` names the others."""
-
-    method: Literal["get", "post", "put", "patch", "delete"]
-    path: str
-    operation: str
-    summary: str
-    replies: Mapping[int, Reply]
-    body: type[WireModel] | None = None
-    query: type[WireModel] | None = None
-    errors: Errors = field(default=())
-    reads_store: bool = True
-    access: Access = Access.CALLER
-    refusal: str = "Error"  # the component that a refusal is
-
 
 ROUTES: Final = (
     Route(

@@ -1,16 +1,22 @@
-"""The retention rules of a tenant, the cap on a user's sessions, and the erasure of all that a user has."""
+"""The retention rules of a tenant, and the erasure of all that a user has."""
 
-from store.database import SERVER_TIME, Committed, Condition, Kind, Path, Put, Query
+from typing import Any
+
+from store.database import SERVER_TIME, Committed, Condition, Create, Document, Kind, Path, Query, Update, Write
 from store.documents.commits import Retries, try_commit
-from store.documents.deletions import delete_marked, plan_mark
+from store.documents.deletions import delete_marked, plan_bare_mark, plan_mark
 from store.documents.shelf import Shelf
-from store.errors import TurnBusyError
+from store.documents.trimming import record_or_none, trim
 from store.layout.fields import FORMAT_VERSION, FieldReader
-from store.layout.records import METADATA_FIELDS, Record, read_record
+from store.layout.records import METADATA_FIELDS
 from store.models import RetentionRules, Scope
 from store.rules.retention import require_rules
 
 _PAGE = 100
+_MOST_TRIMMED = 1_000  # documents; whoever makes a session does not have to wait for more
+
+REVIEW_FIELDS = ("underReview", "reviewedTo")
+"""What the settings of a tenant hold until a sweep has held all of its sessions against rules that are new."""
 
 
 def _rules_path(tenant: str) -> Path:
@@ -20,7 +26,10 @@ def _rules_path(tenant: str) -> Path:
 async def get_retention(shelf: Shelf, tenant: str) -> RetentionRules:
     """The tenant's rules; those of the options where it has set none. One round trip."""
     path = _rules_path(shelf.check_tenant(tenant))
-    document = (await shelf.database.get([path])).documents[path]
+    return _read_rules(shelf, (await shelf.database.get([path])).documents[path])
+
+
+def _read_rules(shelf: Shelf, document: Document | None) -> RetentionRules:
     present = shelf.options.retention
     if document is None:
         return present
@@ -31,56 +40,37 @@ async def get_retention(shelf: Shelf, tenant: str) -> RetentionRules:
 async def set_retention(
     shelf: Shelf, tenant: str, max_idle_days: int | None, max_count_per_user: int | None
 ) -> RetentionRules:
-    """Changes the tenant's rules: None keeps, 0 switches off. The next sweep obeys."""
-    rules = require_rules(max_idle_days, max_count_per_user, await get_retention(shelf, tenant))
-    fields = {
+    """Changes the tenant's rules: None keeps, 0 switches off. The next sweep obeys: it looks at every session of the
+    tenant then, whenever each would have been due by the former rules."""
+    path = _rules_path(shelf.check_tenant(tenant))
+    retries = Retries(shelf)
+    while True:
+        document = (await shelf.database.get([path])).documents[path]
+        rules = require_rules(max_idle_days, max_count_per_user, _read_rules(shelf, document))
+        result = await try_commit(shelf, [_rules_write(path, document, rules)])
+        if isinstance(result, Committed):
+            return rules
+        await retries.wait(result)
+
+
+def _rules_write(path: Path, document: Document | None, rules: RetentionRules) -> Write:
+    """Refused where somebody else changed them meanwhile: two who change one rule each shall not undo each other."""
+    fields: dict[str, Any] = {
         "formatVersion": FORMAT_VERSION,
         "maxIdleDays": rules.max_idle_days,
         "maxCountPerUser": rules.max_count_per_user,
         "updatedAt": SERVER_TIME,
+        "underReview": True,
     }
-    retries = Retries(shelf)
-    while not isinstance(result := await try_commit(shelf, [Put(_rules_path(tenant), fields)]), Committed):
-        await retries.wait(result)
-    return rules
+    if document is None:
+        return Create(path, fields)
+    return Update(path, fields, remove=("reviewedTo",), update_time=document.update_time)
 
 
-async def trim_sessions(shelf: Shelf, scope: Scope, rules: RetentionRules | None = None) -> int:
-    """Deletes the user's persisted sessions beyond the cap, the least recently used first, a running one never: how
-    many. Temporary sessions neither count nor go. One query of `cap` slim documents where there is nothing to do."""
-    rules = rules or await get_retention(shelf, scope.tenant)
-    if not rules.max_count_per_user:
-        return 0
-    deleted = 0
-    for record in (await _persisted(shelf, scope))[rules.max_count_per_user :]:
-        deleted += await delete_unless_awake(shelf, scope, record)
-    return deleted
-
-
-async def _persisted(shelf: Shelf, scope: Scope) -> list[Record]:
-    """The user's sessions, the most recently used first."""
+async def trim_sessions(shelf: Shelf, scope: Scope) -> int:
+    """The cap, for the user who has made a session: how many others it cost."""
     shelf.require_scope(scope)
-    query = Query(
-        Kind.POINTERS,
-        scope.tenant,
-        (Condition("ownerId", "==", scope.user), Condition("temporary", "==", False)),
-        order=(("updatedAt", True),),
-        mask=METADATA_FIELDS,
-    )
-    records = map(read_record, (await shelf.database.query(query)).documents)
-    return [record for record in records if not record.is_deleting]
-
-
-async def delete_unless_awake(shelf: Shelf, scope: Scope, record: Record) -> bool:
-    """Deletes a session as it was read; spares one that was written since, or whose turn lives."""
-    try:
-        writes = await plan_mark(shelf, scope, record)
-    except TurnBusyError:
-        return False
-    if not isinstance(await try_commit(shelf, writes), Committed):
-        return False
-    await delete_marked(shelf, scope, record.session.id)
-    return True
+    return len((await trim(shelf, scope, await get_retention(shelf, scope.tenant), _MOST_TRIMMED)).sessions)
 
 
 async def erase_user(shelf: Shelf, scope: Scope, most: int = 500) -> bool:
@@ -93,16 +83,22 @@ async def erase_user(shelf: Shelf, scope: Scope, most: int = 500) -> bool:
     left = most
     retries = Retries(shelf)
     while documents := (await shelf.database.query(query)).documents:
-        for record in map(read_record, documents):
+        for document in documents:
             if left <= 0:
                 return False
-            if not record.is_deleting:
-                result = await try_commit(shelf, await plan_mark(shelf, scope, record, force=True))
+            if document.fields.get("deleting") is not True:
+                result = await try_commit(shelf, await _plan_end(shelf, scope, document))
                 if not isinstance(result, Committed):
                     await retries.wait(result)
                     break
-            deleted = await delete_marked(shelf, scope, record.session.id, left)
+            deleted = await delete_marked(shelf, scope, document.path.id, left)
             if deleted is None:
                 return False
             left -= deleted
     return True
+
+
+async def _plan_end(shelf: Shelf, scope: Scope, document: Document) -> list[Write]:
+    """A damaged session has to go as any other."""
+    record = record_or_none(document)
+    return plan_bare_mark(document) if record is None else await plan_mark(shelf, scope, record, force=True)

@@ -21,11 +21,12 @@ from store.database import (
     Query,
 )
 from store.errors import DataLossError, InvalidRequestError
-from store.fsck.contents import SessionContents, is_foreign, is_genkits
+from store.fsck.contents import SessionContents, is_foreign
 from store.fsck.examine import examine
 from store.fsck.findings import Finding, Problem, Progress, Report
 from store.fsck.scan import Scan, TenantDocuments
 from store.ids import require_id
+from store.legacy.rows import is_legacy
 
 GRACE = timedelta(days=1)
 _MOST_LOOKS = 5  # at a session that somebody writes all the time
@@ -94,10 +95,10 @@ class _Check:
     def _note_documents(self, found: TenantDocuments) -> None:
         for kind in (Kind.POINTERS, Kind.SNAPSHOTS, Kind.SHARDS):
             for document in found.documents[kind]:
-                self._report.legacy += is_genkits(document)
+                self._report.legacy += is_legacy(document)
                 self._note_id(document)
                 has_home = kind is Kind.POINTERS or isinstance(document.fields.get("sessionId"), str)
-                if has_home or is_genkits(document):
+                if has_home or is_legacy(document):
                     continue
                 problem = Problem.FORMAT if is_foreign(document) else Problem.DOCUMENT
                 self._add(Finding(problem, document.path, "it names no session"))

@@ -12,6 +12,7 @@ from store.layout.chain import Chain, patched, read_state
 from store.layout.fields import FORMAT_VERSION
 from store.layout.records import COPY_FIELDS, Record, read_copy, read_record, read_tail
 from store.layout.rows import Row, read_row
+from store.legacy.rows import is_legacy
 from store.state import State
 
 
@@ -36,11 +37,6 @@ def is_foreign(document: Document) -> bool:
     return version is not None and version != FORMAT_VERSION
 
 
-def is_genkits(document: Document) -> bool:
-    """Whether one of Genkit's own stores wrote the document."""
-    return "formatVersion" not in document.fields and "ownerId" not in document.fields
-
-
 class SessionView:
     """What can be read of a session. `errors` has one entry per document that cannot; `is_blind` is whether there are
     rows that cannot be judged, so that nothing may be concluded from what no other row says."""
@@ -51,13 +47,13 @@ class SessionView:
         self.record = self._record(contents.record_document)
         self.rows = {row.snapshot.snapshot_id: row for row in self._rows(contents.row_documents)}
         self.present = {document.path.id for document in contents.row_documents}
-        ours = sum(not is_genkits(document) for document in contents.row_documents)
+        ours = sum(not is_legacy(document) for document in contents.row_documents)
         self.is_blind = contents.is_partial or len(self.rows) < ours
         self._runs = {document.path: document for document in contents.shard_documents}
         self._states: dict[tuple[tuple[str, ...], tuple[str, ...]], State | DataLossError] = {}
 
     def _record(self, document: Document | None) -> Record | None:
-        if document is None or is_foreign(document) or is_genkits(document):
+        if document is None or is_foreign(document) or is_legacy(document):
             return None
         try:
             return read_record(document)
@@ -67,7 +63,7 @@ class SessionView:
 
     def _rows(self, documents: Iterable[Document]) -> Iterable[Row]:
         for document in documents:
-            if is_foreign(document) or is_genkits(document):
+            if is_foreign(document) or is_legacy(document):
                 continue
             try:
                 yield read_row(document)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from store.errors import DataLossError
-from store.fsck.contents import SessionContents, SessionView, is_foreign, is_genkits
+from store.fsck.contents import SessionContents, SessionView, is_foreign
 from store.fsck.findings import Finding, Problem
 from store.fsck.repairs import (
     delete,
@@ -20,6 +20,7 @@ from store.fsck.repairs import (
 )
 from store.layout.records import Record
 from store.layout.rows import Row
+from store.legacy.rows import is_legacy
 from store.rules.retention import is_expired
 
 
@@ -28,7 +29,7 @@ def examine(contents: SessionContents, grace: timedelta) -> list[Finding]:
     document = contents.record_document
     view = SessionView(contents)
     found = list(_unreadable(view))
-    if document is not None and (is_foreign(document) or is_genkits(document)):
+    if document is not None and (is_foreign(document) or is_legacy(document)):
         return found
     found += _damaged_chains(view)
     if view.record is not None and view.record.is_deleting:
@@ -177,7 +178,7 @@ def _orphaned_shards(view: SessionView, grace: timedelta) -> Iterator[Finding]:
     needed = {shard for row in view.rows.values() if row.chain for shard in row.chain.shards}
     needed |= {shard for row in view.rows.values() for shard in row.request_shards}
     for document in view.contents.shard_documents:
-        if document.path.id not in needed and not is_foreign(document) and not is_genkits(document):
+        if document.path.id not in needed and not is_foreign(document) and not is_legacy(document):
             yield delete(document, "no row refers to it", view.contents.time, grace)
 
 

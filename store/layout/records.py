@@ -15,9 +15,9 @@ from store.errors import DataLossError
 from store.layout.chain import Chain, patched, read_state
 from store.layout.codec import Stored, digest_of, seal, unseal
 from store.layout.fields import FieldReader, present
-from store.layout.rows import chain_fields, error_field, read_chain, read_error
+from store.layout.rows import chain_fields, error_field, read_chain, read_snapshot
 from store.layout.runs import Run
-from store.models import Origin, Session, Snapshot, SnapshotStatus
+from store.models import Session, Snapshot
 from store.state import DIGEST_BYTES, State
 
 COPY_FIELDS = ("base", "tail")
@@ -119,29 +119,17 @@ def _read_head(reader: FieldReader) -> Head | None:
     snapshot_id = reader.find("headSnapshotId", str)
     if snapshot_id is None:
         return None
-    ids = {"sessionId": reader.text("id"), "snapshotId": snapshot_id}
-    head = FieldReader(reader.document, reader.get("head", dict) | ids)
+    beside = {
+        "sessionId": reader.text("id"),
+        "snapshotId": snapshot_id,
+        "updatedAt": reader.get("headUpdatedAt", datetime),
+        "lastMessageId": reader.find("lastMessageId", str),
+    }
+    head = FieldReader(reader.document, reader.get("head", dict) | beside)
     chain, _ = read_chain(head)
     if chain is None:
         raise reader.damaged("its head has no state")
-    snapshot = Snapshot(
-        session_id=reader.text("id"),
-        snapshot_id=snapshot_id,
-        parent_id=head.find("parentId", str),
-        origin=head.member("origin", Origin),
-        status=head.member("status", SnapshotStatus),
-        finish_reason=head.find("finishReason", str),
-        error=read_error(head),
-        usage=head.find("usage", dict),
-        model=head.find("model", str),
-        created_at=head.get("createdAt", datetime),
-        updated_at=reader.get("headUpdatedAt", datetime),
-        heartbeat_at=head.time("heartbeatAt"),
-        message_id=head.find("messageId", str),
-        message_text=head.find("messageText", str),
-        last_message_id=reader.find("lastMessageId", str),
-    )
-    return Head(snapshot, chain, _read_runs(head, chain))
+    return Head(read_snapshot(head), chain, _read_runs(head, chain))
 
 
 def head_field(snapshot: Snapshot, chain: Chain, runs: Sequence[Run] = ()) -> dict[str, Any]:

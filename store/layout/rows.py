@@ -78,7 +78,7 @@ def read_row(document: Document) -> Row:
     if reader.member("status", SnapshotStatus).is_terminal != ("settledBy" in reader.fields):
         raise reader.damaged("its status contradicts whether somebody has settled it")
     return Row(
-        snapshot=_read_snapshot(reader),
+        snapshot=read_snapshot(reader),
         owner_id=reader.text("ownerId"),
         attempt=reader.text("attempt"),
         update_time=document.update_time,
@@ -97,7 +97,8 @@ def read_row(document: Document) -> Row:
     )
 
 
-def _read_snapshot(reader: FieldReader) -> Snapshot:
+def read_snapshot(reader: FieldReader) -> Snapshot:
+    """The record in a row's fields, its state left out."""
     return Snapshot(
         session_id=reader.text("sessionId"),
         snapshot_id=reader.text("snapshotId"),

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.server_process import Pair, running_pair
+from tests.acceptance.fated_pair import FatedPair
+from tests.acceptance.server_process import Pair, running, running_pair
+
+MORTAL = {"HEARTBEAT_INTERVAL": "0.4", "LEASE_STALENESS": "2"}
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +27,29 @@ def pair(firestore_settings: dict[str, str], tmp_path_factory: pytest.TempPathFa
     settings = firestore_settings | {"AGENT": "echo", "ECHO_DELAY_MS": "5", "ABORT_GRACE": "0.5"}
     with running_pair(tmp_path_factory.mktemp("pair"), settings) as both:
         yield both
+
+
+@pytest.fixture(scope="session")
+def steady(firestore_settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[FatedPair]:
+    """A pair whose first server may be frozen for a moment, which costs no turn its lease."""
+    fated = FatedPair(tmp_path_factory.mktemp("steady"), firestore_settings)
+    with running(fated.first, fated.second):
+        yield fated
+
+
+@pytest.fixture(scope="session")
+def started_mortal(firestore_settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[FatedPair]:
+    fated = FatedPair(tmp_path_factory.mktemp("mortal"), firestore_settings | MORTAL)
+    with running(fated.first, fated.second):
+        yield fated
+
+
+@pytest.fixture
+async def mortal(started_mortal: FatedPair) -> FatedPair:
+    """A pair that finds each other dead after two seconds; the first server may be killed or frozen."""
+    if not started_mortal.first.is_running:
+        await started_mortal.revive()
+    return started_mortal
 
 
 @pytest.fixture

@@ -96,6 +96,18 @@ class ServerProcess:
         """Ends the whole group as a crash would."""
         self._end(signal.SIGKILL)
 
+    def pause(self) -> None:
+        """Freezes the whole group: it does nothing, and knows of nothing, until `resume`."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Thaws it; nothing happens where it is not frozen."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None, "it does not run"
+        os.killpg(self._process.pid, number)
+
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:
             return

@@ -48,15 +48,19 @@ def document(fields: dict[str, Any], row_id: str = "row") -> Document:
     return Document(Path(Kind.SNAPSHOTS, "acme", row_id), fields, NOW)
 
 
+def settled() -> dict[str, Any]:
+    return snapshot_fields(SNAPSHOT, "ann", "attempt") | {"settledBy": "attempt"}
+
+
 def checkpoint() -> dict[str, Any]:
     plan = plan_storage(Shape(), "row", "token", None, OLD)
-    return snapshot_fields(SNAPSHOT, "ann", "attempt") | state_fields(SNAPSHOT, plan)
+    return settled() | state_fields(SNAPSHOT, plan)
 
 
 def diff() -> dict[str, Any]:
     ground = plan_storage(Shape(), "parent", "token", None, OLD).ground(OLD)
     plan = plan_storage(Shape(), "row", "t", ground, NEW)
-    return snapshot_fields(SNAPSHOT, "ann", "attempt") | state_fields(SNAPSHOT, plan)
+    return settled() | state_fields(SNAPSHOT, plan)
 
 
 def pending() -> dict[str, Any]:
@@ -98,8 +102,7 @@ def test_the_mask_of_metadata_holds_everything_but_the_payloads() -> None:
 
 
 def test_the_fields_of_a_chain_are_those_that_a_rewrite_removes() -> None:
-    without_state = snapshot_fields(SNAPSHOT, "ann", "attempt")
-    assert {*checkpoint(), *diff()} - set(without_state) == set(CHAIN_FIELDS)
+    assert {*checkpoint(), *diff()} - set(settled()) == set(CHAIN_FIELDS)
 
 
 def test_the_patch_of_a_diff_is_checked() -> None:
@@ -149,6 +152,15 @@ def test_fields_that_make_no_row_are_damage(changes: dict[str, Any], reason: str
     with pytest.raises(DataLossError, match=reason) as caught:
         read_row(document(checkpoint() | changes))
     assert caught.value.document == "snapshots/acme/row"
+
+
+def test_a_row_is_settled_exactly_when_somebody_has_settled_it() -> None:
+    for fields in (
+        {name: value for name, value in checkpoint().items() if name != "settledBy"},
+        pending() | {"settledBy": "x"},
+    ):
+        with pytest.raises(DataLossError, match="settled"):
+            read_row(document(fields))
 
 
 @pytest.mark.parametrize("name", ["sessionId", "parentId", "stateDigest"])

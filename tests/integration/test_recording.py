@@ -1,0 +1,116 @@
+"""What becomes of a turn's event log where the database is in trouble: nothing of it is lost, doubled or damaged."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from functions.engine import recording
+from store.database import Committed, CommitUnansweredError, Database, Kind, Path, Query, Read, Write
+from store.documents.shelf import Options, Shelf
+from store.documents.store import DocumentStore
+from store.errors import UnavailableError
+from store.memory.database import MemoryDatabase
+from tests.contract.engine_turns import request_of
+from tests.contract.turns import ANN
+from tests.integration.instances import PacedAgent, instance, instances
+
+INTERVAL = 0.05
+
+
+@pytest.fixture(autouse=True)
+def short_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "INTERVAL", INTERVAL)
+
+
+class TroubledLogs:
+    """Commits that hold segments alone are troubled as `trouble` says for each, counted from 1; afterwards the segments
+    cannot be asked for either."""
+
+    def __init__(self, inner: Database, trouble: Callable[[int], str]) -> None:
+        self._inner = inner
+        self._trouble = trouble
+        self.commits = 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+    async def commit(self, writes: Sequence[Write]) -> Committed:
+        if any(write.path.kind is not Kind.STREAMS for write in writes):
+            return await self._inner.commit(writes)
+        self.commits += 1
+        trouble = self._trouble(self.commits)
+        if trouble != "dropped":
+            committed = await self._inner.commit(writes)
+        if trouble == "fine":
+            return committed
+        raise CommitUnansweredError
+
+    async def get(self, paths: Sequence[Path], **given: object) -> Read:
+        if any(path.kind is Kind.STREAMS for path in paths) and self._trouble(self.commits) != "fine":
+            raise UnavailableError("Not now.")
+        return await self._inner.get(paths, **given)  # type: ignore[arg-type]  # passed on as they are
+
+
+TROUBLES: dict[str, Callable[[int], str]] = {
+    "the first answer is lost": lambda n: "lost" if n == 1 else "fine",
+    "every second answer is lost": lambda n: "lost" if n % 2 else "fine",
+    "every answer is lost": lambda n: "lost",
+    "the first is dropped": lambda n: "dropped" if n == 1 else "fine",
+    "every second is dropped": lambda n: "dropped" if n % 2 else "fine",
+    "every one is dropped": lambda n: "dropped",
+    "the last ones are dropped": lambda n: "fine" if n < 4 else "dropped",
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_a_follower_is_told_every_event_once_whatever_becomes_of_the_writes(trouble: str) -> None:
+    database = MemoryDatabase()
+    writer = DocumentStore(Shelf(TroubledLogs(database, TROUBLES[trouble]), Options()))  # type: ignore[arg-type]  # passes on what it lacks
+    reader = DocumentStore(Shelf(database, Options()))
+    async with instances(PacedAgent(60, 0.01), writer, reader) as (here, there):
+        turn = await here.start(request_of())
+        follower = asyncio.create_task(there.read(turn))
+        whole = await here.read(turn)
+        assert await asyncio.wait_for(follower, 10) == whole
+        assert await there.read(turn) == whole
+
+
+class Unreadable(MemoryDatabase):
+    """A database whose event logs cannot be followed or read from some moment on."""
+
+    is_down = False
+
+    async def query(self, query: Query) -> "object":  # type: ignore[override]  # only raises more
+        if self.is_down and query.kind is Kind.STREAMS:
+            raise UnavailableError("Not now.")
+        return await super().query(query)
+
+
+async def test_a_follower_that_cannot_read_on_is_told_so() -> None:
+    database = Unreadable()
+    store = DocumentStore(Shelf(database, Options()))
+    async with instances(PacedAgent(30, 0.01), store, store) as (here, there):
+        turn = await here.start(request_of())
+        follower = asyncio.create_task(there.read(turn))
+        await asyncio.sleep(INTERVAL * 2)
+        database.is_down = True
+        *events, end = await asyncio.wait_for(follower, 10)
+        assert (end.event.name, end.event.data["code"]) == ("error", "unavailable")
+        assert [event.id for event in [*events, end]] == list(range(1, len(events) + 2))
+        await here.read(turn)
+
+
+async def test_a_follower_of_a_turn_that_was_deleted_is_told_so() -> None:
+    database = MemoryDatabase()
+    short = DocumentStore(Shelf(database, Options(lease_staleness=0.3)))
+    async with instance(short, PacedAgent(1, 30)) as here, instance(short, PacedAgent(1, 0)) as there:
+        turn = await here.start(request_of())
+        follower = asyncio.create_task(there.read(turn))
+        await asyncio.sleep(INTERVAL * 3)
+        await here.die()
+        await asyncio.sleep(0.3)
+        await there.store.delete_session(ANN, turn.lease.session_id)
+        seen = await asyncio.wait_for(follower, 5)
+        assert seen[-1].event.name == "error"
+        assert seen[-1].event.data["code"] in ("snapshot_not_found", "agent_session_lease_lost")
