@@ -1,5 +1,6 @@
 """Bodies about sessions."""
 
+import re
 from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -15,6 +16,7 @@ from functions.wire.validation import (
 )
 
 MAX_TITLE_CHARACTERS: Final = 100
+_KEYED: Final = re.compile(r"~[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
 
 
 def _trimmed(value: str) -> str:
@@ -30,12 +32,22 @@ def _not_blank(title: str) -> str:
     return title
 
 
+def _not_a_dialects(session_id: str) -> str:
+    """Sessions whose client chose their id in another dialect end like this; one made here could take a user's."""
+    if _KEYED.search(session_id):
+        raise problem("must not end with '~' and a UUID")
+    return session_id
+
+
+NewSessionId = Annotated[str, id_named("id"), AfterValidator(_not_a_dialects)]
+
+
 class CreateSessionRequest(WireModel):
     """Makes a session that no turn has run in yet."""
 
     nullable: ClassVar[frozenset[str]] = frozenset({"custom"})
 
-    id: Annotated[str, id_named("id")] | None = Field(
+    id: NewSessionId | None = Field(
         None, description="Minted by the server when absent. The same id again is the same session."
     )
     title: Annotated[str, AfterValidator(_trimmed)] = Field(
@@ -95,7 +107,7 @@ class BranchRequest(WireModel):
     """Makes a session with a prefix of this one's transcript."""
 
     message_id: MessageId = Field(description="A user message is left out, a model message is the last one taken.")
-    id: Annotated[str, id_named("id")] | None = Field(
+    id: NewSessionId | None = Field(
         None, description="The new session's id, minted when absent. The same call again gives the same branch."
     )
 

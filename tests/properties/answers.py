@@ -15,6 +15,9 @@ class Witness(Oracle):
 
     def denied(self, told: Told, why: str) -> None:
         """The client was told that nothing of its attempt was published, or that it never held the lease."""
+        row = self.ledger.rows.get(told.snapshot_id)
+        if row is not None and row.session_id in self.ledger.deleted:
+            return  # a deletion takes back what was stored before it
         told.denied = why
         self.check_told()
 
