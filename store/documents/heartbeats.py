@@ -1,12 +1,13 @@
 """Heartbeats: all of an instance's turns in one round trip, touching nothing but `heartbeatAt`."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
-from store.database import SERVER_TIME, CommitUnansweredError, Update
+from store.database import SERVER_TIME, CommitUnansweredError, Document, Update
 from store.documents.loading import visible_row
 from store.documents.shelf import Shelf, row_path
 from store.errors import UnavailableError
-from store.layout.rows import METADATA_FIELDS, Row
+from store.layout.rows import METADATA_FIELDS
 from store.models import Beat, Lease, SnapshotStatus
 
 
@@ -46,16 +47,15 @@ async def _question(shelf: Shelf, refused: Sequence[Lease]) -> set[str]:
         read = await shelf.database.get(list(paths.values()), mask=METADATA_FIELDS)
     except UnavailableError:
         return set()  # not known to be lost; the next beat asks again
-    lost: set[str] = set()
-    for lease in refused:
-        row = visible_row(lease.scope, read.documents[paths[lease.snapshot_id]], read.time)
-        if row is None or not _is_ours(row, lease):
-            lost.add(lease.snapshot_id)
-            continue
-        lease.version = row.update_time
-        lease.is_aborting = row.snapshot.status is SnapshotStatus.ABORTING
-    return lost
+    documents = {lease.snapshot_id: read.documents[paths[lease.snapshot_id]] for lease in refused}
+    return {lease.snapshot_id for lease in refused if not adopt_own(lease, documents[lease.snapshot_id], read.time)}
 
 
-def _is_ours(row: Row, lease: Lease) -> bool:
-    return row.attempt == lease.attempt and not row.snapshot.status.is_terminal
+def adopt_own(lease: Lease, document: Document | None, read_time: datetime) -> bool:
+    """Takes the row's version over, and an abort that it tells of, where the row is still the lease's; whether it is."""
+    row = visible_row(lease.scope, document, read_time)
+    if row is None or row.attempt != lease.attempt or row.snapshot.status.is_terminal:
+        return False
+    lease.version = max(lease.version, row.update_time)  # a write that was answered meanwhile knows better
+    lease.is_aborting = lease.is_aborting or row.snapshot.status is SnapshotStatus.ABORTING
+    return True

@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
 
-from store.database import Condition, Create, Document, Kind, Path, Put, Query, Write
+from store.database import Condition, Create, Document, Kind, Path, Put, Query, Update, Write
 from store.documents.commits import try_commit
+from store.documents.heartbeats import adopt_own
 from store.documents.shelf import Shelf, row_path
+from store.layout.rows import METADATA_FIELDS
 from store.layout.segments import read_segment, segment_fields
 from store.models import Lease, Scope, Segment
 
@@ -17,14 +19,19 @@ def segment_path(tenant: str, snapshot_id: str, index: int) -> Path:
 
 
 async def write_segments(shelf: Shelf, lease: Lease, segments: Iterable[Segment], expires_at: datetime) -> bool:
-    """One commit. False where it was refused or not answered; the same segments may be written again."""
-    writes: list[Write] = [Create(path, fields) for path, fields, _ in _documents(lease, segments, expires_at)]
-    result = await try_commit(shelf, writes)
+    """One commit. False where it was refused or not answered; the same segments may be written again.
+
+    The row's version is part of it, though the row stays as it is: an owner that was superseded, or whose session was
+    deleted, would leave segments that nobody removes."""
+    row = row_path(lease.scope, lease.snapshot_id)
+    creates = [Create(path, fields) for path, fields, _ in _documents(lease, segments, expires_at)]
+    result = await try_commit(shelf, [Update(row, update_time=lease.version), *creates])
     if not isinstance(result, Exception):
         return True
-    # A refusal is the echo of a lost answer: nobody else writes segments of this turn.
-    read = await shelf.database.get([write.path for write in writes], mask=("index",))
-    return all(read.documents[write.path] is not None for write in writes)
+    # A refusal is the echo of a lost answer, for nobody else writes segments of this turn; or the row was written.
+    read = await shelf.database.get([row, *(write.path for write in creates)], mask=(*METADATA_FIELDS, "index"))
+    adopt_own(lease, read.documents[row], read.time)
+    return all(read.documents[write.path] is not None for write in creates)
 
 
 def last_segment_writes(

@@ -88,8 +88,11 @@ async def _look(
     """The row, its status, and the seconds until it is worth a read of its own."""
     if delivered is not None and not is_legacy(delivered):
         row = visible_row(scope, delivered, delivered.update_time)
-        status = row.snapshot.status if row else SnapshotStatus.PENDING
-        return row, status, min(SLOW_POLL, shelf.options.lease_staleness)
+        if row is None:
+            return None, SnapshotStatus.PENDING, SLOW_POLL
+        # Counted from the row's last write, since a delivery tells no time of the database: a look comes early, not late.
+        left = seconds_to_expiry(row, delivered.update_time, shelf.staleness)
+        return row, row.snapshot.status, min(SLOW_POLL, left + _MARGIN)
     try:
         read = await read_one_row(shelf, scope, snapshot_id)
     except UnavailableError:

@@ -88,7 +88,7 @@ def _struck(send: Send, kind_of: Callable[[Sequence[Write]], str]) -> Send:
 def _kind_of(writes: Sequence[Write]) -> str:
     if any(isinstance(write, Create) and write.path.kind is Kind.SNAPSHOTS for write in writes):
         return "claim"
-    if all(write.path.kind is Kind.STREAMS for write in writes):
+    if any(isinstance(write, Create) and write.path.kind is Kind.STREAMS for write in writes):
         return "segment"
     fields = [getattr(write, "fields", {}) for write in writes]
     return "settle" if any("settledBy" in given for given in fields) else "another write"

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from tests.acceptance.chat_client import STREAM, ServerEvent, events_of
-from tests.acceptance.server_process import ROOT, ServerProcess, server
+from tests.acceptance.server_process import ROOT, server
 
 _PATIENCE = 20.0  # seconds within which a moment has to come
 
@@ -45,7 +45,7 @@ class FatedPair:
     async def struck(self) -> None:
         """Returns once the moment has come."""
         async with asyncio.timeout(_PATIENCE):
-            while self._fate.exists():
+            while self._fate.exists():  # noqa: ASYNC110 - another process removes it
                 await asyncio.sleep(0.01)
 
     async def revive(self) -> None:
@@ -62,7 +62,7 @@ async def read_to_the_end(http: httpx.AsyncClient, body: Mapping[str, Any]) -> l
         async with http.stream("POST", "/chat", json=body, headers={"accept": STREAM}) as response:
             assert response.status_code == 200, (await response.aread()).decode()
             async for event in events_of(response):
-                seen.append(event)
+                seen.append(event)  # noqa: PERF401 - what came before the end is kept
     return seen
 
 

@@ -20,13 +20,13 @@ class Moment(NamedTuple):
     left: str
 
 
-TALK, WAIT = "one two\n/tool find {}\nthree", "/reason hm\n/sleep 20"
+TALK, WAIT = "/tool find {}\none two three", "/reason hm\n/sleep 20"
 MOMENTS = (
     Moment("before claim", TALK, NOTHING),
     Moment("after claim", TALK, EXPIRED),
     Moment("agent start", TALK, EXPIRED),
-    Moment("between texts", f"/reason hm\n{TALK}", EXPIRED),
-    Moment("inside a tool call", f"/tool find {{}}\n{TALK}", EXPIRED),
+    Moment("between texts", TALK, EXPIRED),
+    Moment("inside a tool call", TALK, EXPIRED),
     Moment("before beat", WAIT, EXPIRED),
     Moment("after beat", WAIT, EXPIRED),
     Moment("after segment", WAIT, EXPIRED),
@@ -83,4 +83,6 @@ async def _go_on(http: httpx.AsyncClient, moment: Moment, session_id: str) -> No
     messages = await transcript(http, session_id)
     said = [text_of(message) for message in messages if message["role"] == "user"]
     assert said == ["before", *([moment.message] if moment.left == WHOLE else []), "after"], moment
-    assert len(messages) == 4 + (4 if moment.left == WHOLE else 0), moment  # text and call, response, text
+    assert len(messages) == 4 + (4 if moment.left == WHOLE else 0), (
+        moment
+    )  # the message, the call, its response, the text

@@ -88,6 +88,21 @@ class ServerProcess:
                 raise ServerFailedError(f"The server did not answer within {seconds:.0f} seconds.\n{self._tail()}")
             time.sleep(0.02)
 
+    def terminate(self) -> None:
+        """Asks it to end, as the platform does: the first process alone is told."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+
+    def wait_until_it_ends(self, seconds: float) -> int:
+        """The exit code; ServerFailedError where it has not ended by then."""
+        assert self._process is not None
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise ServerFailedError(f"The server did not end within {seconds:.0f} seconds.\n{self._tail()}") from error
+        self._process = None
+        return code
+
     def stop(self) -> None:
         """Ends the whole group, at the latest by force; nothing happens when it does not run."""
         self._end(signal.SIGTERM)

@@ -3,9 +3,8 @@ goes on on the other server."""
 
 import asyncio
 
-from tests.acceptance.chat_client import client, ok, send, text_of, transcript
-from tests.acceptance.fated_pair import FatedPair, place_of
-from tests.acceptance.kills import MOMENTS, Moment, examine, kill_at, kill_at_every_moment
+from tests.acceptance.fated_pair import FatedPair
+from tests.acceptance.kills import MOMENTS, kill_at_every_moment
 
 
 async def test_a_kill_at_any_moment_leaves_the_turn_whole_or_nothing_of_it(mortal: FatedPair, user: str) -> None:

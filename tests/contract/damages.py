@@ -1,10 +1,10 @@
 """Documents that were damaged, one way each. Holds no test."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from store.database import Delete, Document, Path, Put, Write
+from store.database import Delete, Document, Put, Write
 from store.layout.codec import encode
 
 Fields = dict[str, Any]
@@ -12,23 +12,22 @@ Change = Callable[[Fields], Fields | None]
 """From a document's fields to what they have become; None: the document is gone."""
 
 
+Hit = TypeVar("Hit")
+
+
 @dataclass(frozen=True)
-class Damage:
+class Damage(Generic[Hit]):
     """One document, and what has become of it. `hits` are the operations that must notice."""
 
     name: str
     document: Document
     change: Change
-    hits: frozenset[str]
+    hits: frozenset[Hit]
 
     def inflict(self) -> Write:
         """The write that does it."""
         changed = self.change(dict(self.document.fields))
         return Delete(self.document.path) if changed is None else Put(self.document.path, changed)
-
-    def heal(self) -> Write:
-        """The write that takes it back."""
-        return Put(self.document.path, self.document.fields)
 
 
 def gone(_: Fields) -> None:
@@ -205,11 +204,7 @@ def of_copy(other: Document) -> Iterator[tuple[str, Change]]:
     yield "another count of messages", having(messageCount=7)
 
 
-def damages_of(
-    document: Document, ways: Iterator[tuple[str, Change]], hits: frozenset[str]
-) -> Iterator[Damage]:
+def damages_of(document: Document, ways: Iterator[tuple[str, Change]], hits: frozenset[Hit]) -> Iterator[Damage[Hit]]:
     """The document, damaged in each of these ways."""
     for name, change in ways:
         yield Damage(f"{document.path}: {name}", document, change, hits)
-
-

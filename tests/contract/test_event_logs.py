@@ -3,20 +3,21 @@
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from store.canonical import Json
-from store.database import Committed, CommitUnansweredError, Write
+from store.database import Committed, CommitUnansweredError, Kind, Query, Write
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
 from store.errors import DataLossError
 from store.layout.segments import EventLog, cut_segments, log_line
-from store.models import Lease, Outcome, Segment
+from store.models import Beat, Lease, Outcome, Segment
 from tests.contract.interposed import Interposed
 from tests.contract.stores import START, Stores
-from tests.contract.turns import ANN, COMPLETED, ELSEWHERE, answered, claim, claimed, completed
+from tests.contract.turns import ANN, COMPLETED, ELSEWHERE, answered, claim, claimed, completed, failed
 
 LATER = START + timedelta(days=3650)
 Told = tuple[int, str, Json]
@@ -146,3 +147,35 @@ async def test_a_deleted_session_leaves_no_log(stores: Stores, store: DocumentSt
     await store.settle_turn(lease, completed(lease))
     await store.delete_session(ANN, lease.session_id)
     assert await stores.open().read_segments(ANN, lease.snapshot_id) == []
+
+
+async def test_an_owner_that_was_superseded_writes_no_more_segments(stores: Stores, store: DocumentStore) -> None:
+    lease = await claimed(store, claim("m"))
+    assert await write(store, lease, segment(0, 1, 1))
+    await store.settle_turn(replace(lease), failed())
+    assert not await write(store, lease, segment(1, 2, 2))
+    assert await store.read_segments(ANN, lease.snapshot_id) == [segment(0, 1, 1)]
+
+
+async def test_an_owner_whose_session_was_deleted_leaves_no_segment(stores: Stores, store: DocumentStore) -> None:
+    lease = await claimed(store, claim("m"))
+    await store.settle_turn(replace(lease), failed())
+    await store.delete_session(ANN, lease.session_id)
+    assert not await write(store, lease, segment(0, 1, 1))
+    assert (await stores.database.query(Query(Kind.STREAMS, ANN.tenant, ()))).documents == []
+
+
+async def test_a_segment_follows_a_row_that_was_aborted_meanwhile(stores: Stores, store: DocumentStore) -> None:
+    """The first try finds the abort out, and tells the lease; the next one lands."""
+    lease = await claimed(store, claim("m"))
+    await DocumentStore(Shelf(stores.database)).abort_turn(ANN, lease.snapshot_id)
+    assert not await write(store, lease, segment(0, 1, 1))
+    assert lease.is_aborting
+    assert await write(store, lease, segment(0, 1, 1))
+
+
+async def test_a_segment_leaves_the_row_as_it_is(store: DocumentStore) -> None:
+    lease = await claimed(store, claim("m"))
+    version = lease.version
+    assert await write(store, lease, segment(0, 1, 1))
+    assert (lease.version, await store.heartbeat([lease])) == (version, [Beat.ALIVE])

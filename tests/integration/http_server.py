@@ -50,7 +50,7 @@ async def serving(app: Any) -> AsyncIterator[str]:
 
 
 class Instance:
-    """One instance of the deployment in a thread. `settings` are those of its environment."""
+    """One instance of the deployment in a thread, with a setting's `{url}` replaced by its own."""
 
     def __init__(self, **environ: str) -> None:
         self._listening = _listening()

@@ -35,20 +35,20 @@ class TasksApi:
     deleted: list[str] = field(default_factory=list)
     deliveries: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     may_deliver: asyncio.Event = field(default_factory=asyncio.Event)
+    _was_called: asyncio.Event = field(default_factory=asyncio.Event)
     _running: set["asyncio.Task[None]"] = field(default_factory=set)
 
     async def create(self, request: Request) -> Response:
         """POST …/tasks."""
         if self.is_down:
             return JSONResponse({"error": {"code": 500, "status": "INTERNAL", "message": "down"}}, 500)
-        task = await request.json()
+        task = (await request.json())["task"]
         self.created.append(task)
         deliveries = [asyncio.create_task(self._deliver(task)) for _ in range(self.copies)]
         for delivery in deliveries:
             self._running.add(delivery)
         if self.is_eager:
-            while not self.deliveries:
-                await asyncio.sleep(0.01)
+            await self._was_called.wait()
         return JSONResponse(task)
 
     async def delete(self, request: Request) -> Response:
@@ -66,6 +66,7 @@ class TasksApi:
                 headers = {**call["headers"], "X-CloudTasks-TaskRetryCount": str(number)}
                 answer = await http.post(call["url"], content=base64.b64decode(call["body"]), headers=headers)
                 self.deliveries.append((answer.status_code, answer.json()))
+                self._was_called.set()
                 if answer.is_success:
                     return
                 await asyncio.sleep(RETRY_PAUSE)

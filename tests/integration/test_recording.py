@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from functions.engine import recording
-from store.database import Committed, CommitUnansweredError, Database, Kind, Path, Query, Read, Write
+from store.database import Committed, CommitUnansweredError, Create, Database, Kind, Path, Query, Read, Write
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
 from store.errors import UnavailableError
@@ -24,7 +24,7 @@ def short_interval(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TroubledLogs:
-    """Commits that hold segments alone are troubled as `trouble` says for each, counted from 1; afterwards the segments
+    """Commits that segments alone are written by are troubled as `trouble` says for each, counted from 1; afterwards the segments
     cannot be asked for either."""
 
     def __init__(self, inner: Database, trouble: Callable[[int], str]) -> None:
@@ -36,7 +36,7 @@ class TroubledLogs:
         return getattr(self._inner, name)
 
     async def commit(self, writes: Sequence[Write]) -> Committed:
-        if any(write.path.kind is not Kind.STREAMS for write in writes):
+        if not any(isinstance(write, Create) and write.path.kind is Kind.STREAMS for write in writes):
             return await self._inner.commit(writes)
         self.commits += 1
         trouble = self._trouble(self.commits)
