@@ -16,16 +16,21 @@ async def events_of_turn(
     engine: Engine, store: FollowedStore, scope: Scope, turn: RunningTurn | SameSend, after: int = 0
 ) -> AsyncGenerator[NumberedEvent, None]:
     """The turn's events behind number `after`, then as they come, until its end. What keeps a reader from following it
-    is told as an error, since the answer has begun by then."""
+    is told as an error, since the answer has begun by then; with the last event's number, behind which the reader can go
+    on elsewhere."""
     running = turn if isinstance(turn, RunningTurn) else engine.running(scope, turn.snapshot_id)
     snapshot_id = turn.lease.snapshot_id if isinstance(turn, RunningTurn) else turn.snapshot_id
     events = follow(store, scope, snapshot_id, after) if running is None else running.broadcast.read(after)
     seen = after
     try:
-        async for numbered in events:
+        while (numbered := await (_next(events) if running else engine.until_closing(_next(events)))) is not None:
             seen = numbered.id
             yield numbered
     except StoreError as error:
-        yield NumberedEvent(seen + 1, Event(ERROR, {"code": error.code, "message": error.message}))
+        yield NumberedEvent(seen, Event(ERROR, {"code": error.code, "message": error.message}))
     finally:
         await events.aclose()  # a reader that leaves must be seen to leave at once, not when it is collected
+
+
+async def _next(events: AsyncGenerator[NumberedEvent, None]) -> NumberedEvent | None:
+    return await anext(events, None)

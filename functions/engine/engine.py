@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from functions.agents.base import Agent
 from functions.engine.compacting import Compaction
@@ -27,6 +27,7 @@ from store.ids import mint_id
 from store.models import Adoption, Beat, Claim, Lease, NewSession, Origin, SameSend, Scope
 from store.state import State
 
+_Result = TypeVar("_Result")
 _LOG = logging.getLogger("firesession.engine")
 _RETRY_SECONDS = 2.0  # a turn takes seconds; less would only be refused again
 
@@ -58,6 +59,7 @@ class Engine:
         self._queue = queue
         self._telemetry = telemetry or Telemetry()
         self._is_draining = False
+        self._closing = asyncio.Event()
         self._working: dict[str, RunningTurn | Compaction] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._starting: dict[str, bool] = {}  # minted ids whose claim is under way, and whether an abort overtook it
@@ -290,8 +292,24 @@ class Engine:
             await asyncio.wait(self._tasks, timeout=grace)
         await self.close()
 
+    async def until_closing(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """What the work gives; UnavailableError where the instance ends before. For what only waits for others: it
+        would hold the process up."""
+        working = asyncio.create_task(work)
+        closing = asyncio.create_task(self._closing.wait())
+        try:
+            await asyncio.wait((working, closing), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise UnavailableError("This instance is shutting down.", retryAfterSeconds=1)
+            return working.result()
+        finally:
+            working.cancel()
+            closing.cancel()
+            await asyncio.gather(working, closing, return_exceptions=True)
+
     async def close(self) -> None:
         """Stops all turns, waits for their ends, and frees listener and heart."""
+        self._closing.set()
         for work in self._working.values():
             work.hurry()
         await asyncio.gather(*self._tasks, return_exceptions=True)

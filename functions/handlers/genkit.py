@@ -250,7 +250,8 @@ async def _wait_for_snapshot(context: Context) -> Response:
     store = context.application.store
     if await store.get_snapshot_metadata(context.scope, snapshot_id) is None:
         raise SnapshotNotFoundError(snapshot_id)
-    await _until_settled(context, snapshot_id, context.application.settings.wait_max)
+    waiting = _until_settled(context, snapshot_id, context.application.settings.wait_max)
+    await context.application.engine.until_closing(waiting)
     found = await store.get_snapshot(context.scope, snapshot_id)
     if found is None:
         raise SnapshotNotFoundError(snapshot_id)

@@ -20,7 +20,7 @@ async def snapshot(context: Context) -> Response:
     snapshot_id = query.snapshot_id
     if wait > 0:
         snapshot_id = snapshot_id or (await _latest(store, scope, query.session_id, metadata_only=True)).snapshot_id
-        await _wait(store, scope, snapshot_id, wait)
+        await context.application.engine.until_closing(_wait(store, scope, snapshot_id, wait))
     if snapshot_id is None:
         return JsonReply(snapshot_reply(await _latest(store, scope, query.session_id, query.metadata_only)))
     read = store.get_snapshot_metadata if query.metadata_only else store.get_snapshot

@@ -110,7 +110,7 @@ def _new_session_id(scope: Scope, claim: Claim) -> str:
 
 async def _open_session(
     shelf: Shelf, scope: Scope, session_id: str, claim: Claim, request: RequestPlan
-) -> Lease | None:
+) -> Lease | SameSend | None:
     """Creates session and row in one commit; None where the session exists."""
     check_size(shelf, None, claim)
     _require_no_tail(claim)
@@ -138,7 +138,7 @@ async def _open_session(
             return _lease(scope, session_id, claim, ground, result.server_time, result.update_times[1], None)
         own = await own_row(shelf, scope, claim)
         if own is not None:
-            return lease_of_row(scope, claim, ground, own, None)
+            return _answer_of(scope, claim, ground, own, None)
         if not isinstance(result, CommitUnansweredError):
             return None
         await retries.wait(result)
@@ -177,7 +177,7 @@ async def _claim_existing(shelf: Shelf, scope: Scope, claim: Claim, request: Req
             return _lease(scope, session_id, claim, ground, created_at, result.update_times[1], ready)
         own = await own_row(shelf, scope, claim)
         if own is not None:
-            return lease_of_row(scope, claim, ground, own, ready)
+            return _answer_of(scope, claim, ground, own, ready)
         await retries.wait(result)
 
 
@@ -189,9 +189,19 @@ def footing_of(ready: Ready | None) -> Footing:
 
 
 async def own_row(shelf: Shelf, scope: Scope, claim: Claim) -> Row | None:
-    """The row of this very claim, where its commit landed after all."""
+    """The row of this very claim, where its commit landed after all. Who fetches a turn from the queue gives its row
+    another attempt, perhaps before the claim's own answer has arrived."""
     row = (await read_one_row(shelf, scope, claim.snapshot_id)).row
-    return row if row is not None and row.attempt == claim.attempt else None
+    is_own = row is not None and (row.attempt == claim.attempt or claim.queue_seconds is not None)
+    return row if is_own else None
+
+
+def _answer_of(scope: Scope, claim: Claim, ground: LeaseGround, own: Row, ready: Ready | None) -> Lease | SameSend:
+    """What a claim is told that has found its row."""
+    snapshot = own.snapshot
+    if own.attempt != claim.attempt:
+        return SameSend(snapshot.session_id, snapshot.snapshot_id, is_running=not snapshot.status.is_terminal)
+    return lease_of_row(scope, claim, ground, own, ready)
 
 
 def _claim_writes(scope: Scope, claim: Claim, request: RequestPlan, ready: Ready) -> list[Write]:

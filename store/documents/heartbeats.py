@@ -52,7 +52,7 @@ async def _question(shelf: Shelf, refused: Sequence[Lease]) -> set[str]:
 
 
 def adopt_own(lease: Lease, document: Document | None, read_time: datetime) -> bool:
-    """Takes the row's version over, and an abort that it tells of, where the row is still the lease's; whether it is."""
+    """Whether the row is still the lease's; then its version is taken over, and an abort that it tells of."""
     row = visible_row(lease.scope, document, read_time)
     if row is None or row.attempt != lease.attempt or row.snapshot.status.is_terminal:
         return False

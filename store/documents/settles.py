@@ -4,6 +4,8 @@ The row's update time is the fencing token. Whoever else accepted the lease has 
 refused; after a refusal, or an answer that was lost, the row itself says which of the three it was.
 """
 
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +17,7 @@ from store.documents.loading import RowRead, read_one_row
 from store.documents.requests import token_of
 from store.documents.settlements import REQUEST_FIELDS
 from store.documents.shelf import Shelf, record_path, row_path, shard_path
-from store.documents.streams import last_segment_writes
+from store.documents.streams import delete_segments, last_segment_writes
 from store.errors import LeaseLostError, SessionNotFoundError, StateTooLargeError, UnavailableError
 from store.layout.fields import present
 from store.layout.heads import HeadPlan, plan_head
@@ -45,7 +47,7 @@ async def settle_turn(shelf: Shelf, lease: Lease, outcome: Outcome) -> Snapshot:
         if isinstance(result, Committed):
             _require_unexpired(lease, result.server_time)
             return _settled(shelf, lease, outcome, plan, result.server_time)
-        own = await _question(shelf, lease, result, retries)
+        own = await _question(shelf, lease, result, retries, [] if ahead else _shards_of(plan))
         if own.snapshot.status.is_terminal:
             return _settled(shelf, lease, outcome, plan, own.snapshot.updated_at)
         lease.version = own.update_time
@@ -60,18 +62,33 @@ def _require_unexpired(lease: Lease, now: datetime) -> None:
         raise SessionNotFoundError(lease.session_id)
 
 
-async def _question(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries) -> Row:
+async def _question(
+    shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries, written_ahead: Sequence[str]
+) -> Row:
     """The turn's own row, still ours or settled by us; LeaseLostError where it is neither, SessionNotFoundError where
     the session has expired."""
     read = await read_own_row(shelf, lease, doubt, retries)
     row = read.row
     if row is None:
+        await _leave_nothing(shelf, lease, written_ahead)
         _require_unexpired(lease, read.time)
     if row is None or row.attempt != lease.attempt:
         raise LeaseLostError(lease.snapshot_id)
     if row.snapshot.status.is_terminal and row.settled_by != lease.attempt:
         raise LeaseLostError(lease.snapshot_id)
     return row
+
+
+async def _leave_nothing(shelf: Shelf, lease: Lease, shard_ids: Sequence[str]) -> None:
+    """The session was deleted under its turn: what the turn has written since, nobody else would look for."""
+    with suppress(UnavailableError):
+        await delete_segments(shelf, lease.scope, lease.snapshot_id)
+    if shard_ids:
+        await try_commit(shelf, [Delete(shard_path(lease.scope.tenant, shard_id)) for shard_id in shard_ids])
+
+
+def _shards_of(plan: HeadPlan | None) -> list[str]:
+    return list(plan.storage.shards) if plan else []
 
 
 async def read_own_row(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries) -> RowRead:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
 
-from store.database import Condition, Create, Document, Kind, Path, Put, Query, Update, Write
+from store.database import Condition, Create, Delete, Document, Kind, Path, Put, Query, Update, Write
 from store.documents.commits import try_commit
 from store.documents.heartbeats import adopt_own
 from store.documents.shelf import Shelf, row_path
@@ -64,6 +64,13 @@ async def read_segments(shelf: Shelf, scope: Scope, snapshot_id: str) -> list[Se
     row_path(shelf.require_scope(scope), snapshot_id)
     found = await shelf.database.query(_query(scope, snapshot_id))
     return sorted(map(read_segment, found.documents), key=lambda segment: segment.index)
+
+
+async def delete_segments(shelf: Shelf, scope: Scope, snapshot_id: str) -> None:
+    """Deletes the log of a turn that is no more; what fails here, the database's own TTL does."""
+    found = (await shelf.database.query(_query(scope, snapshot_id))).documents
+    if found:
+        await try_commit(shelf, [Delete(document.path, document.update_time) for document in found])
 
 
 @asynccontextmanager

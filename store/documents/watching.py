@@ -90,7 +90,7 @@ async def _look(
         row = visible_row(scope, delivered, delivered.update_time)
         if row is None:
             return None, SnapshotStatus.PENDING, SLOW_POLL
-        # Counted from the row's last write, since a delivery tells no time of the database: a look comes early, not late.
+        # Counted from the row's last write, since a delivery tells no time of the database: early rather than late.
         left = seconds_to_expiry(row, delivered.update_time, shelf.staleness)
         return row, row.snapshot.status, min(SLOW_POLL, left + _MARGIN)
     try:

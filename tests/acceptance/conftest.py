@@ -5,10 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.fated_pair import FatedPair
+from tests.acceptance.fated_pair import MORTAL, FatedPair
 from tests.acceptance.server_process import Pair, running, running_pair
-
-MORTAL = {"HEARTBEAT_INTERVAL": "0.4", "LEASE_STALENESS": "2"}
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,10 @@ those of the agent, and before and after each kind of write of a turn, told by w
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from functions.agents.base import AgentEvent, TextDelta, ToolRequest, Turn
 from functions.agents.echo import EchoAgent
@@ -21,7 +21,8 @@ from store.firestore.database import FirestoreDatabase
 
 _ON_ITS_WAY = 0.05  # seconds that an event is given to reach its readers
 
-Send = Callable[[FirestoreDatabase, Sequence[Write]], Awaitable[Any]]
+T = TypeVar("T")
+Send: TypeAlias = Callable[[FirestoreDatabase, Sequence[Write]], Coroutine[Any, Any, T]]
 
 
 class FatedAgent:
@@ -31,8 +32,10 @@ class FatedAgent:
 
     def __init__(self) -> None:
         self._echo = EchoAgent()
-        FirestoreDatabase.commit = _struck(FirestoreDatabase.commit, _kind_of)  # type: ignore[method-assign]  # the seam
-        FirestoreDatabase.write_each = _struck(  # type: ignore[method-assign]  # as above
+        FirestoreDatabase.commit = _struck(  # type: ignore[method-assign, assignment]  # the seam that a test has here
+            FirestoreDatabase.commit, _kind_of
+        )
+        FirestoreDatabase.write_each = _struck(  # type: ignore[method-assign, assignment]  # as above
             FirestoreDatabase.write_each, lambda writes: "beat"
         )
 
@@ -73,9 +76,9 @@ def _strike(moment: str) -> None:
         os.killpg(os.getpgrp(), signal.Signals[name])  # the server's own group: it was started in a session of its own
 
 
-def _struck(send: Send, kind_of: Callable[[Sequence[Write]], str]) -> Send:
+def _struck(send: Send[T], kind_of: Callable[[Sequence[Write]], str]) -> Send[T]:
     @wraps(send)
-    async def sent(self: FirestoreDatabase, writes: Sequence[Write]) -> Any:
+    async def sent(self: FirestoreDatabase, writes: Sequence[Write]) -> T:
         kind = kind_of(writes)
         _strike(f"before {kind}")
         answer = await send(self, writes)

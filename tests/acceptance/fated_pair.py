@@ -9,9 +9,10 @@ from typing import Any
 
 import httpx
 
-from tests.acceptance.chat_client import STREAM, ServerEvent, events_of
+from tests.acceptance.chat_client import STREAM, ServerEvent, events_of, ok
 from tests.acceptance.server_process import ROOT, server
 
+MORTAL = {"HEARTBEAT_INTERVAL": "0.4", "LEASE_STALENESS": "2"}  # a pair that finds each other dead after two seconds
 _PATIENCE = 20.0  # seconds within which a moment has to come
 
 
@@ -68,16 +69,19 @@ async def read_to_the_end(http: httpx.AsyncClient, body: Mapping[str, Any]) -> l
 
 async def wait_for(http: httpx.AsyncClient, snapshot_id: str) -> dict[str, Any]:
     """The row once it has ended or expired."""
-    answer = await http.get("/snapshot", params={"snapshotId": snapshot_id, "wait": 30})
-    assert answer.status_code == 200, answer.text
-    return dict(answer.json())
+    return dict(ok(await http.get("/snapshot", params={"snapshotId": snapshot_id, "wait": 30})))
 
 
 async def rows_of(http: httpx.AsyncClient, session_id: str) -> list[dict[str, Any]]:
     """The session's rows, as its tree lists them."""
-    answer = await http.get(f"/sessions/{session_id}/snapshots")
-    assert answer.status_code == 200, answer.text
-    return list(answer.json()["snapshots"])
+    rows: list[dict[str, Any]] = []
+    query: dict[str, Any] = {}
+    while True:
+        page = ok(await http.get(f"/sessions/{session_id}/snapshots", params=query))
+        rows += page["snapshots"]
+        if "nextCursor" not in page:
+            return rows
+        query["cursor"] = page["nextCursor"]
 
 
 def place_of(end: Mapping[str, Any]) -> dict[str, Any]:

@@ -87,9 +87,15 @@ async def test_a_reader_of_another_servers_turn_does_not_hold_the_process_up(bot
             async with http.stream("GET", path, headers={"accept": STREAM}) as response:
                 events = events_of(response)
                 seen = [await anext(events) for _ in range(50)]
+                query: dict[str, Any] = {"snapshotId": turn["snapshotId"], "wait": 50}
+                waiting = asyncio.create_task(http.get("/snapshot", params=query))
+                await asyncio.sleep(0.3)
                 both.first.terminate()
                 assert await asyncio.to_thread(both.first.wait_until_it_ends, GRACE + MARGIN) == 0
-                seen += [event async for event in events]
+                *more, end = [event async for event in events]
+                seen += more
+            assert ok(await waiting, 503)["code"] == "unavailable"
+            assert (end.name, end.data["code"], end.id) == ("error", "unavailable", seen[-1].id)
             headers = {"accept": STREAM, "last-event-id": str(seen[-1].id)}
             async with other.stream("GET", path, headers=headers) as response:
                 seen += [await anext(events_of(response))]

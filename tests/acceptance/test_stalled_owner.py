@@ -15,15 +15,8 @@ from tests.acceptance.chat_client import client, ok, send, text_of, transcript
 from tests.acceptance.fated_pair import FatedPair, place_of, read_to_the_end, rows_of, wait_for
 
 TALK, WAIT = "/tool find {}\none two three", "/reason hm\n/sleep 20"
-MOMENTS = [
-    ("after claim", TALK),
-    ("agent start", TALK),
-    ("between texts", TALK),
-    ("before beat", WAIT),
-    ("before segment", WAIT),
-    ("after beat", WAIT),
-    ("before settle", TALK),
-]
+MOMENTS = [("between texts", TALK), ("before segment", WAIT), ("before settle", TALK)]
+MORE_MOMENTS = [("after claim", TALK), ("agent start", TALK), ("before beat", WAIT), ("after beat", WAIT)]
 KINDS = (Kind.SNAPSHOTS, Kind.POINTERS, Kind.SHARDS, Kind.STREAMS)
 
 
@@ -75,12 +68,16 @@ async def stall(pair: FatedPair, ends: Ends, moment: str, message: str) -> Stall
 async def until_stale(stalled: Stalled) -> str:
     """The row of the frozen turn, once it has expired."""
     rows = await rows_of(stalled.there, stalled.session_id)
-    (row_id,) = [row["snapshotId"] for row in rows if row["status"] in ("pending", "expired")]
+    (row_id,) = [str(row["snapshotId"]) for row in rows if row["status"] in ("pending", "expired")]
     assert (await wait_for(stalled.there, row_id))["status"] == "expired"
     return row_id
 
 
-@pytest.mark.parametrize(("moment", "message"), MOMENTS, ids=[moment for moment, _ in MOMENTS])
+@pytest.mark.parametrize(
+    ("moment", "message"),
+    [*MOMENTS, *(pytest.param(*moment, marks=pytest.mark.slow) for moment in MORE_MOMENTS)],
+    ids=[moment for moment, _ in MOMENTS + MORE_MOMENTS],
+)
 async def test_a_thawed_server_publishes_nothing_and_says_so(
     mortal: FatedPair, ends: Ends, database: FirestoreDatabase, moment: str, message: str
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from store.database import Create, Kind, Path, Update, Write
 from store.documents.store import DocumentStore
 from store.errors import LeaseLostError, SessionNotFoundError, StoreError
-from store.models import NewSession, Segment
+from store.models import Beat, NewSession, Segment
 from tests.contract.ages import A_DAY, HOUR, aged, kept, records
 from tests.contract.conversations import documents, noise, taken
 from tests.contract.interposed import interposed_store
@@ -39,6 +39,19 @@ async def test_a_running_turn_is_ended_and_its_owner_publishes_nothing(stores: S
     for lease in (*leases, large):
         with pytest.raises(LeaseLostError):
             await store.settle_turn(lease, completed(lease))
+    assert await documents(stores) == {}
+
+
+async def test_what_a_turn_wrote_after_its_session_was_erased_goes_when_the_turn_ends(
+    stores: Stores, store: DocumentStore
+) -> None:
+    """Its instance hears of it with the next heartbeat; until then it writes its log, and a large state's shards."""
+    lease = await claimed(store, claim("a"))
+    assert await stores.open().erase_user(ANN)
+    await store.write_segments(lease, [Segment(0, b'[1,"x",{}]\n', 1, 1)], lease.created_at)
+    assert await store.heartbeat([lease]) == [Beat.LOST]
+    with pytest.raises(LeaseLostError):
+        await store.settle_turn(lease, completed(lease, text=noise(5_000_000)))
     assert await documents(stores) == {}
 
 

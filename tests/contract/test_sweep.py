@@ -197,7 +197,7 @@ async def test_a_large_session_goes_in_batches_of_a_hundred_and_over_several_swe
 
 async def test_a_sweep_is_bounded_and_the_next_goes_on(stores: Stores) -> None:
     await expired(stores, 40)
-    reports = []
+    reports: list[SweepReport] = []
     while not reports or not reports[-1].is_done:
         reports.append(await stores.open().sweep(15))
     assert [report.deleted for report in reports] == [15, 15, 10]

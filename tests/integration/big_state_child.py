@@ -55,14 +55,16 @@ async def save(store: DocumentStore, mebibytes: int) -> None:
 async def load(store: DocumentStore, mebibytes: int) -> None:
     """Reads it, and compares it with what it has to be."""
     loaded = await store.get_snapshot(SCOPE, ROOT)
-    assert loaded is not None and loaded.state is not None
+    assert loaded is not None
+    assert loaded.state is not None
     assert loaded.state.size > (mebibytes << 20) * 0.99
 
 
 async def diff(store: DocumentStore, _mebibytes: int) -> None:
     """Reads it, changes a little, and stores that as a diff."""
     loaded = await store.get_snapshot(SCOPE, ROOT)
-    assert loaded is not None and loaded.state is not None
+    assert loaded is not None
+    assert loaded.state is not None
     row = Snapshot(SESSION, parent_id=ROOT, state=grown(loaded.state))
     await store.save_snapshot(SCOPE, NEXT, lambda _: row)
 

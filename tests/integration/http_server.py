@@ -40,7 +40,7 @@ async def serving(app: Any) -> AsyncIterator[str]:
     """The URL of an application that the running loop serves."""
     with _listening() as listening:
         server = _server(app)
-        server.capture_signals = nullcontext  # type: ignore[method-assign]  # pytest keeps its own
+        server.capture_signals = nullcontext  # type: ignore[assignment, method-assign]  # pytest keeps its own
         running = asyncio.create_task(server.serve([listening]))
         try:
             yield url_of(listening)

@@ -1,5 +1,4 @@
-"""Retention over HTTP: rules and who may set them, the cap where sessions are made, sweeps, expiry under a running turn,
-and erasure."""
+"""Retention over HTTP: rules and who may set them, the cap where sessions are made, sweeps, expiry, and erasure."""
 
 import asyncio
 import random
@@ -71,8 +70,9 @@ async def test_the_settings_give_the_defaults() -> None:
         {"maxIdleDays": 1.5},
         {"maxIdleDays": "7"},
         {"maxIdleDays": True},
-    ]
-    + [{"maxCountPerUser": 10**9}, {"maxIdleDays": 7, "maxCountPerUser": -1}],
+        {"maxCountPerUser": 10**9},
+        {"maxIdleDays": 7, "maxCountPerUser": -1},
+    ],
 )
 async def test_wrong_rules_are_refused(app: App, body: dict[str, Any]) -> None:
     await refused(app, "PUT", "/retention", 400, "invalid_request", json=body)
@@ -159,7 +159,12 @@ async def test_a_sweep_waits_for_up_to_a_minute_unless_it_shall_be_now(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[float, float]] = []
-    monkeypatch.setattr(random, "uniform", lambda low, high: asked.append((low, high)) or 0.0)
+
+    def uniform(low: float, high: float) -> float:
+        asked.append((low, high))
+        return 0.0
+
+    monkeypatch.setattr(random, "uniform", uniform)
     ok(await app.http.post("/sweep?now=1"))
     assert asked == []
     ok(await app.http.post("/sweep"))

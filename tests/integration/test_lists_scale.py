@@ -5,6 +5,8 @@ from datetime import timedelta
 
 import pytest
 
+from store.database import Kind, Path
+from store.documents.pages import cursor_after
 from store.firestore.calls import Calls
 from store.firestore.store import FirestoreStore
 from store.models import NewSession, Scope
@@ -29,12 +31,26 @@ class Listing:
         await fill(database, found | sessions_of(BOB, 50, await time_of(database)))
         return [path.id for path in found]
 
-    async def go(self, between: Callable[[int], Awaitable[object]] | None = None) -> list[str]:
-        """All ids as they come, each page held to its cost; `between` is called with the number of every page."""
+    async def cursor(self, session_id: str) -> str:
+        """The place behind a session, as the page that ends with it gives it."""
+        path = Path(Kind.POINTERS, ANN.tenant, session_id)
+        document = (await self.store._shelf.database.get([path])).documents[path]
+        assert document is not None
+        return cursor_after(document, "updatedAt")
+
+    async def go(
+        self,
+        between: Callable[[int], Awaitable[object]] | None = None,
+        *,
+        behind: str | None = None,
+        pages: int | None = None,
+    ) -> list[str]:
+        """The ids as they come, each page held to its cost: from the first one or `behind` a session, to the end or for
+        so many pages. `between` is called with the number of every page."""
         seen: list[str] = []
-        cursor: str | None = None
+        cursor = None if behind is None else await self.cursor(behind)
         page = 0
-        while page == 0 or cursor is not None:
+        while (page == 0 or cursor is not None) and page != pages:
             before = self.calls.snapshot()
             found = await self.store.list_sessions(ANN, PAGE, cursor)
             spent = self.calls.since(before)
@@ -56,7 +72,15 @@ async def listing(emulator_host: str, project_id: str) -> AsyncIterator[Listing]
 
 
 async def test_every_page_of_ten_thousand_sessions_is_one_round_trip_and_its_own_sessions(listing: Listing) -> None:
+    """At the beginning, in the middle and at the end: the emulator has no indexes, and takes minutes for them all."""
     ids = await listing.have(10_000)
+    assert await listing.go(pages=3) == ids[: 3 * PAGE]
+    assert await listing.go(pages=3, behind=ids[4999]) == ids[5000 : 5000 + 3 * PAGE]
+    assert await listing.go(behind=ids[9949]) == ids[9950:]
+
+
+async def test_every_page_of_a_long_list_is_reached_by_its_cursors(listing: Listing) -> None:
+    ids = await listing.have(615)
     assert await listing.go() == ids
 
 

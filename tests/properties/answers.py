@@ -21,10 +21,11 @@ class Witness(Oracle):
         told.denied = why
         self.check_told()
 
-    def leased(self, told: Told, lease: Lease) -> None:
+    def leased(self, told: Told, lease: Lease, *, may_be_adopted: bool = False) -> None:
         """The client got the lease, with the state that its turn continues from."""
         row = self.ledger.rows.get(told.snapshot_id)
-        require(row and row.attempt == told.token, f"{told.snapshot_id} was leased, and is stored as {row}")
+        is_theirs = row and (row.attempt == told.token or may_be_adopted)
+        require(is_theirs, f"{told.snapshot_id} was leased, and is stored as {row}")
         parent = self.ledger.states.get(lease.parent_id or "")
         state = None if lease.parent_id is None else lease.state
         require(state == parent, f"the lease of {told.snapshot_id} gave another state than {lease.parent_id} has")

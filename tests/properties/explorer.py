@@ -13,7 +13,7 @@ from tests.properties.bystanders import abort_some, beat_some, delete_some, read
 from tests.properties.choices import Choices, shrink
 from tests.properties.oracle import require
 from tests.properties.savers import save_some
-from tests.properties.senders import Target, send_plainly, send_some
+from tests.properties.senders import Target, adopt_some, send_plainly, send_some
 from tests.properties.virtual_loop import VirtualLoop
 from tests.properties.world import CALM, SCOPE, Weather, World
 
@@ -161,6 +161,8 @@ async def _start_bystanders(world: World) -> None:
         await start("deleter", delete_some(world))
     if choices.chance(0.3):
         await start("rewinder", rewind_some(world, 1 + choices.pick((2, 1))))
+    if choices.chance(0.3):
+        await start("queue", adopt_some(world, 1 + choices.pick((1, 1, 1))))
     if choices.chance(0.3):
         await start("reader", read_some(world, 1 + choices.pick((1, 1, 1))))
 

@@ -1,7 +1,9 @@
 """What the explorer has found, or ought to have found sooner, each as the shortest test that shows it."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -9,7 +11,7 @@ from store.documents.shelf import Shelf
 from store.documents.store import DocumentStore
 from store.errors import SnapshotNotFoundError, TurnBusyError
 from store.memory.database import MemoryDatabase
-from store.models import NewSession, Snapshot, SnapshotStatus
+from store.models import NewSession, SameSend, Snapshot, SnapshotStatus
 from store.state import State
 from tests.properties.faulty_database import Fault
 from tests.properties.plain_turns import ADA, claim, claimed, completed
@@ -118,3 +120,14 @@ async def test_a_truncate_that_lands_late_is_not_refused_for_having_moved_the_ta
     rewound = await script.store(database).truncate(ADA, lease.session_id, "m1", "m1-answer")
     assert script.left == []
     assert rewound.message_count == 0
+
+
+async def test_a_claim_whose_turn_was_fetched_from_the_queue_before_its_answer_came_is_told_so(
+    store: DocumentStore, database: MemoryDatabase
+) -> None:
+    queued = replace(claim("m1"), runner=None, queue_seconds=300)
+    adopt = partial(store.adopt_turn, ADA, queued.snapshot_id, "instance", "attempt")
+    script = Script(Step("commit", Fault.LOST_ANSWER), Step("get snapshot", before=adopt))
+    answer = await script.store(database).claim_turn(ADA, queued)
+    assert isinstance(answer, SameSend)
+    assert (answer.snapshot_id, answer.is_running) == (queued.snapshot_id, True)

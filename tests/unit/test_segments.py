@@ -75,7 +75,8 @@ def test_segments_in_any_order_and_repeated_give_each_event_once_in_order() -> N
         segments = cut_segments(0, lines(told), draw.randrange(5, 200))
         deliveries = segments + draw.choices(segments, k=len(segments))
         draw.shuffle(deliveries)
-        together, seen = EventLog("t"), []
+        together = EventLog("t")
+        seen: list[Told] = []
         while deliveries:
             step = draw.randrange(1, 4)
             seen += together.feed(deliveries[:step])
