@@ -16,8 +16,8 @@ async def events_of_turn(
     engine: Engine, store: FollowedStore, scope: Scope, turn: RunningTurn | SameSend, after: int = 0
 ) -> AsyncGenerator[NumberedEvent, None]:
     """The turn's events behind number `after`, then as they come, until its end. What keeps a reader from following it
-    is told as an error, since the answer has begun by then; with the last event's number, behind which the reader can go
-    on elsewhere."""
+    is told as an error, since the answer has begun by then; with the last event's number, so that the reader can go on
+    behind it elsewhere."""
     running = turn if isinstance(turn, RunningTurn) else engine.running(scope, turn.snapshot_id)
     snapshot_id = turn.lease.snapshot_id if isinstance(turn, RunningTurn) else turn.snapshot_id
     events = follow(store, scope, snapshot_id, after) if running is None else running.broadcast.read(after)

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import httpx
@@ -36,11 +37,11 @@ MOMENTS = (
 )
 
 
-async def kill_at_every_moment(pair: FatedPair, user: str) -> int:
+async def kill_at_each(moments: Sequence[Moment], pair: FatedPair, user: str) -> int:
     """How many kills were survived: all, or AssertionError. The dead are examined while others die."""
     examined = []
     async with asyncio.TaskGroup() as examining:
-        for number, moment in enumerate(MOMENTS):
+        for number, moment in enumerate(moments):
             name = f"{user}-{number}"  # a user each: their first messages would be the same send
             begun = await kill_at(pair, name, moment)
             examined.append(examining.create_task(examine(pair, name, moment, begun), name=moment.name))

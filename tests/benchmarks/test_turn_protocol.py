@@ -17,7 +17,7 @@ from store.errors import TranscriptStaleError, TurnBusyError
 from store.models import Claim, Lease, SameSend
 from tests.acceptance.chat_client import client, ok, send, text_of, transcript
 from tests.acceptance.fated_pair import MORTAL, FatedPair, place_of, rows_of, wait_for
-from tests.acceptance.kills import MOMENTS, kill_at_every_moment
+from tests.acceptance.kills import MOMENTS, kill_at_each
 from tests.acceptance.races import Race
 from tests.acceptance.server_process import running
 from tests.integration.counted import ANN, Cost, Instance, claim_of, claimed, message, settle, talk, turn
@@ -144,7 +144,7 @@ async def test_races_that_lose_and_double_nothing(pair: FatedPair, user: str, cl
 
 @pytest.mark.parametrize("pair", [MORTAL], indirect=True)
 async def test_kills_at_chosen_moments(pair: FatedPair, user: str) -> None:
-    survived = await kill_at_every_moment(pair, user)
+    survived = await kill_at_each(MOMENTS, pair, user)
     print(f"\n{survived} kills at {len(MOMENTS)} moments of a turn survived")
 
 
