@@ -69,11 +69,13 @@ class Session:
     async def save(self, *messages: Any) -> None:
         """One more row, with more messages."""
         self.messages = [*self.messages, *messages]
-        row = {"snapshotId": str(uuid.uuid4()), "sessionId": SESSION, "parentId": self.newest, "status": "completed"}
-        row |= {"createdAt": "2026-01-01T00:00:00Z", "state": {"sessionId": SESSION, "messages": self.messages}}
-        given = SessionSnapshot.model_validate({name: value for name, value in row.items() if value is not None})
-        await self.store.save_snapshot(str(row["snapshotId"]), lambda _: given)
-        self.newest = str(row["snapshotId"])
+        row_id = str(uuid.uuid4())
+        parent = {} if self.newest is None else {"parentId": self.newest}
+        state = {"sessionId": SESSION, "messages": self.messages}
+        row = {"snapshotId": row_id, "sessionId": SESSION, "status": "completed", "state": state, **parent}
+        given = SessionSnapshot.model_validate({**row, "createdAt": "2026-01-01T00:00:00Z"})
+        await self.store.save_snapshot(row_id, lambda _: given)
+        self.newest = row_id
 
 
 async def turns(given: dict[str, Any]) -> dict[str, Any]:
