@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import NamedTuple
 
 from store.database import Document
 from store.documents.loading import read_one_row, visible_row
@@ -62,45 +63,52 @@ class _Mailbox:
         return self._document
 
 
+class _Look(NamedTuple):
+    """A row as it was found, its status, and the seconds until it is worth a read of its own. `is_gone`: a read has
+    found no such row."""
+
+    row: Row | None
+    status: SnapshotStatus
+    patience: float
+    is_gone: bool = False
+
+
 async def _statuses(shelf: Shelf, scope: Scope, snapshot_id: str, mailbox: _Mailbox) -> AsyncIterator[SnapshotStatus]:
-    """Reads the row at the start, when it would expire, and now and then; in between believes the deliveries."""
+    """Reads the row at the start, when it would expire, and now and then; in between believes the deliveries. Ends
+    without a terminal status where a row that was there is deleted."""
     last: SnapshotStatus | None = None
     seen: datetime | None = None
     delivered: Document | None = None
     while True:
-        row, status, patience = await _look(shelf, scope, snapshot_id, delivered)
-        is_news = row is not None and (seen is None or row.update_time >= seen)
-        if row is not None and is_news:
-            seen = row.update_time
-            if status is not last:
-                last = status
-                yield status
-            if status.is_terminal:
+        look = await _look(shelf, scope, snapshot_id, delivered)
+        if look.row is not None and (seen is None or look.row.update_time >= seen):
+            seen = look.row.update_time
+            if look.status is not last:
+                last = look.status
+                yield look.status
+            if look.status.is_terminal:
                 return
-        if mailbox.is_ended:
+        if mailbox.is_ended or (look.is_gone and seen is not None):
             return
-        delivered = await mailbox.take(patience)
+        delivered = await mailbox.take(look.patience)
 
 
-async def _look(
-    shelf: Shelf, scope: Scope, snapshot_id: str, delivered: Document | None
-) -> tuple[Row | None, SnapshotStatus, float]:
-    """The row, its status, and the seconds until it is worth a read of its own."""
+async def _look(shelf: Shelf, scope: Scope, snapshot_id: str, delivered: Document | None) -> _Look:
     if delivered is not None and not is_legacy(delivered):
         row = visible_row(scope, delivered, delivered.update_time)
         if row is None:
-            return None, SnapshotStatus.PENDING, SLOW_POLL
+            return _Look(None, SnapshotStatus.PENDING, SLOW_POLL)
         # Counted from the row's last write, since a delivery tells no time of the database: early rather than late.
         left = seconds_to_expiry(row, delivered.update_time, shelf.staleness)
-        return row, row.snapshot.status, min(SLOW_POLL, left + _MARGIN)
+        return _Look(row, row.snapshot.status, min(SLOW_POLL, left + _MARGIN))
     try:
         read = await read_one_row(shelf, scope, snapshot_id)
     except UnavailableError:
-        return None, SnapshotStatus.PENDING, _AFTER_OUTAGE
+        return _Look(None, SnapshotStatus.PENDING, _AFTER_OUTAGE)
     if read.row is None:
-        return None, SnapshotStatus.PENDING, SLOW_POLL
+        return _Look(None, SnapshotStatus.PENDING, SLOW_POLL, is_gone=True)
     left = seconds_to_expiry(read.row, read.time, shelf.staleness)
-    return read.row, status_at(read.row, read.time, shelf.staleness), min(SLOW_POLL, left + _MARGIN)
+    return _Look(read.row, status_at(read.row, read.time, shelf.staleness), min(SLOW_POLL, left + _MARGIN))
 
 
 _AFTER_OUTAGE = 1.0  # seconds

@@ -76,9 +76,9 @@ async def talk(host: str, texts: Sequence[str], *, measures: bool = True, **opti
         found.documents.append(spent.read + spent.written)
     found.bytes = await stored_bytes(project, host)
     if measures:
+        turn = await speaker.measure(lambda: conversation.say(texts[:1]), 2)  # the first may be a checkpoint
         cold = Counted(project, host, cache_size=0, **options)
-        found.operations = await operations_of(cold, conversation)
-        found.operations["turn"] = await speaker.measure(lambda: conversation.say(texts[:1]), 1)
+        found.operations = {"turn": turn, **await operations_of(cold, conversation)}
         await cold.store.close()
     await speaker.store.close()
     return found
@@ -97,7 +97,7 @@ async def operations_of(cold: Counted, conversation: Conversation) -> dict[str, 
         "load": await cold.measure(lambda: store.get_snapshot(SCOPE, head.snapshot_id)),
         "latest": await cold.measure(lambda: store.get_latest_snapshot(SCOPE, session_id)),
         "metadata": await cold.measure(lambda: store.get_latest_snapshot_metadata(SCOPE, session_id)),
-        # Saved as an older sibling, so that the conversation goes on where it was.
+        # The last one: it becomes the head.
         "save": await cold.measure(lambda: store.save_snapshot(SCOPE, None, lambda _: row), 1),
     }
 

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import matplotlib as mpl  # type: ignore[import-not-found]  # is in the benchmark's own environment only
-from matplotlib import pyplot as plt  # type: ignore[import-not-found]  # as above
+from matplotlib import pyplot as plt
 
 COLOURS = ("#1a73e8", "#7baaf7", "#e37400")
 

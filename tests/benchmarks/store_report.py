@@ -8,7 +8,7 @@ from tests.benchmarks.measurements import Measured, Talk
 
 BEGIN, END = "<!-- stores: made by make bench -->\n", "<!-- end of stores -->\n"
 BYTES_AT = (10, 100, 300)
-OPERATIONS_AT = (1, 25, 300)
+OPERATIONS_AT = (1, 25, 300, 1000)
 OPERATIONS = {
     "save": "save of one more row",
     "load": "load by id",

@@ -19,8 +19,8 @@ from tests.genkit.packages import ROOT, run_script
 
 pytestmark = pytest.mark.bench
 
-TURNS = [1, 10, 25, 100, 300]
-MEBIBYTES = [2]
+TURNS = [1, 10, 25, 100, 300, 1000]
+MEBIBYTES = [2, 8, 64]
 PATIENCE = 100  # seconds that the other store has for one large state
 TASKS = 8
 DRAWN = 100  # turns whose documents are drawn one by one
