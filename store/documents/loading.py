@@ -26,7 +26,9 @@ from store.rules.history import last_message_id, messages_of
 from store.rules.retention import is_expired
 from store.state import State
 
-BATCH = 100  # documents of one read: some megabytes, which come within the time that one attempt has
+# What one read may ask for, so that it comes within the time that one attempt has.
+_MOST_BYTES = 8_388_608  # of shards, as they lie there
+_MOST_SHARDS = 300
 
 
 class RowRead(NamedTuple):
@@ -196,12 +198,13 @@ async def _rebuilt(name: str, chain: Chain, stored: _Stored, patches: Sequence[t
 async def _read_chain(
     shelf: Shelf, scope: Scope, session_id: str, chain: Chain, segments: Sequence[Path], time: datetime
 ) -> _Stored:
-    """One round trip for up to BATCH documents, and one for every further BATCH."""
+    """One round trip for up to some megabytes, and one for every further some."""
     found: dict[str, tuple[bytes, int]] = {}
     others: dict[Path, Document | None] = {}
-    paths = [*segments, *(shard_path(scope.tenant, shard_id) for shard_id in dict.fromkeys(chain.shards))]
-    for start in range(0, len(paths), BATCH):
-        batch = paths[start : start + BATCH]
+    shards = [shard_path(scope.tenant, shard_id) for shard_id in dict.fromkeys(chain.shards)]
+    most = _shards_at_once(chain)
+    for start in range(0, len(shards), most):
+        batch = [*shards[start : start + most], *(() if start else segments)]
         documents = (await shelf.database.get(batch, at=time)).documents
         for path in batch:
             if path.kind is Kind.SHARDS:
@@ -211,6 +214,11 @@ async def _read_chain(
     texts = [found[shard_id][0] for shard_id in chain.shards]
     runs = tuple(Run(shard_id, run_key([found[shard_id][0]]), found[shard_id][1]) for shard_id in chain.shards)
     return _Stored(texts, runs, others)
+
+
+def _shards_at_once(chain: Chain) -> int:
+    mean = chain.checkpoint_bytes // len(chain.shards)
+    return min(_MOST_SHARDS, max(1, _MOST_BYTES // max(1, mean)))
 
 
 def _run(document: Document, session_id: str) -> tuple[bytes, int]:

@@ -208,6 +208,8 @@ def unpack_chain(document: str, place: Place, content: bytes, state_digest: byte
         size, before = reader.number(), unpack_rows(reader.blob())
         shards, own_shards = unpack_shards(reader.blob()), unpack_shards(reader.blob())
         reader.end()
+        if not shards:
+            raise ValueError("no shards")
     except ValueError as error:
         raise DataLossError(document, f"its chain cannot be read: {error}") from error
     path = (*before, place.snapshot_id)

@@ -62,7 +62,7 @@ def cut_state(state: State, run_size: int, shard_size: int) -> Iterator[Cut]:
         if pieces[-1].digest is not None and start < len(messages):
             marks.append(Mark(start, tuple(keys)))
             keys.clear()
-    messages.marks = {**messages.marks, place: tuple(marks)}
+    messages.marks = {place: tuple(marks)}
 
 
 def _members_before_messages(state: State) -> Iterator[tuple[str, bytes]]:

@@ -58,10 +58,10 @@ def settle_is_not_fenced(patch: pytest.MonkeyPatch) -> None:
 def refused_settle_counts_as_lost(patch: pytest.MonkeyPatch) -> None:
     """Rule 3: a refused commit is a question, which the own row answers."""
 
-    async def question(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries) -> Row:
+    async def question(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries, ahead: Sequence[str]) -> Row:
         if isinstance(doubt, CommitRefusedError):
             raise LeaseLostError(lease.snapshot_id)
-        return await original(shelf, lease, doubt, retries)
+        return await original(shelf, lease, doubt, retries, ahead)
 
     original = settles._question
     patch.setattr(settles, "_question", question)
@@ -70,11 +70,11 @@ def refused_settle_counts_as_lost(patch: pytest.MonkeyPatch) -> None:
 def settle_is_judged_by_the_session(patch: pytest.MonkeyPatch) -> None:
     """Rule 3: never judge by the session document."""
 
-    async def question(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries) -> Row:
+    async def question(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries, ahead: Sequence[str]) -> Row:
         read = await read_one_record(shelf, lease.scope, lease.session_id, with_copy=False)
         if read.record is None or read.record.session.active_snapshot_id != lease.snapshot_id:
             raise LeaseLostError(lease.snapshot_id)
-        return await original(shelf, lease, doubt, retries)
+        return await original(shelf, lease, doubt, retries, ahead)
 
     original = settles._question
     patch.setattr(settles, "_question", question)
@@ -83,7 +83,7 @@ def settle_is_judged_by_the_session(patch: pytest.MonkeyPatch) -> None:
 def settle_believes_any_settled_row(patch: pytest.MonkeyPatch) -> None:
     """Rule 3: a settled row is a success only where its own attempt has settled it."""
 
-    async def question(shelf: Shelf, lease: Lease, _doubt: Exception, _retries: Retries) -> Row:
+    async def question(shelf: Shelf, lease: Lease, _doubt: Exception, _retries: Retries, _ahead: Sequence[str]) -> Row:
         row = (await read_one_row(shelf, lease.scope, lease.snapshot_id)).row
         assert row is not None
         return row

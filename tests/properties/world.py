@@ -5,9 +5,10 @@ Whatever may happen between two calls is decided here, one step at a time.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from store.database import SERVER_TIME, Database, Kind, Path, Update, Write
+from store.database import SERVER_TIME, CommitRefusedError, Database, Kind, Path, Update, Write
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
 from store.models import Lease, Scope
@@ -223,8 +224,9 @@ class World:
         path = paths[self.choices.pick([1] * len(paths))]
         renamed = {"title": f"renamed {self.mint()}", "updatedAt": SERVER_TIME}
         write = Update(path, renamed if path.kind is Kind.POINTERS else {"heartbeatAt": SERVER_TIME})
-        await self.raw.commit([write])
-        await self.oracle.landed([write])
+        with suppress(CommitRefusedError):  # it is deleted: contention enough
+            await self.raw.commit([write])
+            await self.oracle.landed([write])
 
     async def end(self) -> None:
         """The storm is over: what is late lands, leases expire, and everything is read once more."""
