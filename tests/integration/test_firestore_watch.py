@@ -148,6 +148,9 @@ async def test_a_thousand_closed_watches_leave_no_target_task_or_thread(
             async with database.watch(Path(Kind.SNAPSHOTS, "acme", str(n % 7))) as watch:
                 if n % 10 == 0:
                     await anext(watch)
+        # Requests are taken in order: once a later target is answered, all removals before it have been taken.
+        async with database.watch(Path(Kind.SNAPSHOTS, "acme", "later")) as later:
+            await anext(later)
         before = database.calls.snapshot()
         await other.commit([Put(Path(Kind.SNAPSHOTS, "acme", str(n)), {}) for n in range(7)])
         await other.commit([Put(ROW, {"n": 1})])
