@@ -5,7 +5,7 @@ from typing import Any
 from store.database import SERVER_TIME, Delete, Update, Write
 from store.documents.shelf import record_path, row_path, shard_path
 from store.layout.records import LEASE_FIELDS, Record
-from store.layout.rows import Row, error_field
+from store.layout.rows import CHAIN_FIELDS, Row, error_field
 from store.legacy.rows import end_fields
 from store.models import FinishReason, Scope, SnapshotStatus
 from store.rules.lease import status_of_stale
@@ -21,7 +21,7 @@ def plan_stale_settlement(scope: Scope, row: Row, settled_by: str) -> list[Write
 
 
 def plan_row_end(scope: Scope, row: Row, status: SnapshotStatus, settled_by: str) -> list[Write]:
-    """Settles a row without a state: failed as lease lost, or aborted."""
+    """Settles a row without a state: failed as lease lost, or aborted. One that a save has given it goes."""
     fields: dict[str, Any] = {"status": status.value, "settledBy": settled_by, "updatedAt": SERVER_TIME}
     if status is SnapshotStatus.FAILED:
         fields |= {"finishReason": FinishReason.FAILED.value, "error": error_field(LEASE_LOST)}
@@ -31,8 +31,8 @@ def plan_row_end(scope: Scope, row: Row, status: SnapshotStatus, settled_by: str
     if row.is_legacy:
         return [Update(path, end_fields(row, status), update_time=row.update_time)]
     return [
-        Update(path, fields, remove=REQUEST_FIELDS, update_time=row.update_time),
-        *(Delete(shard_path(scope.tenant, shard_id)) for shard_id in row.request_shards),
+        Update(path, fields, remove=(*REQUEST_FIELDS, *CHAIN_FIELDS), update_time=row.update_time),
+        *(Delete(shard_path(scope.tenant, shard_id)) for shard_id in (*row.request_shards, *row.own_shards)),
     ]
 
 

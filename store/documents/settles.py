@@ -22,7 +22,7 @@ from store.errors import LeaseLostError, SessionNotFoundError, StateTooLargeErro
 from store.layout.fields import present
 from store.layout.heads import HeadPlan, plan_head
 from store.layout.records import LEASE_FIELDS, head_field
-from store.layout.rows import Row, error_field, state_fields
+from store.layout.rows import CHAIN_FIELDS, Row, error_field, state_fields
 from store.models import Lease, Outcome, Snapshot, SnapshotStatus
 from store.rules.history import last_message_id, messages_of
 from store.rules.retention import due_at, is_expired
@@ -38,18 +38,20 @@ async def settle_turn(shelf: Shelf, lease: Lease, outcome: Outcome) -> Snapshot:
     if outcome.state is not None and outcome.state.size > shelf.options.max_state_size:
         raise StateTooLargeError(outcome.state.size, shelf.options.max_state_size)
     retries = Retries(shelf, seconds=shelf.options.lease_staleness)
+    earlier: tuple[str, ...] = ()
     while True:
         if lease.is_aborting:
             outcome = as_aborted(outcome)
         plan = await _plan(shelf, lease, outcome)
         ahead = await _write_shards(shelf, lease, outcome, plan)
-        result = await try_commit(shelf, [*_settle_writes(lease, outcome, plan), *ahead])
+        result = await try_commit(shelf, [*_settle_writes(lease, outcome, plan, earlier), *ahead])
         if isinstance(result, Committed):
             _require_unexpired(lease, result.server_time)
             return _settled(shelf, lease, outcome, plan, result.server_time)
         own = await _question(shelf, lease, result, retries, [] if ahead else _shards_of(plan))
         if own.snapshot.status.is_terminal:
             return _settled(shelf, lease, outcome, plan, own.snapshot.updated_at)
+        earlier = own.own_shards  # of a state that a save has given the running row
         lease.version = own.update_time
         lease.is_aborting = own.snapshot.status is SnapshotStatus.ABORTING
         await retries.wait(result)
@@ -116,7 +118,9 @@ async def _write_shards(shelf: Shelf, lease: Lease, outcome: Outcome, plan: Head
     return await write_ahead(shelf, [*sized, *last_segment_writes(lease, outcome.segments, outcome.segments_expire_at)])
 
 
-def _settle_writes(lease: Lease, outcome: Outcome, plan: HeadPlan | None) -> list[Write]:
+def _settle_writes(
+    lease: Lease, outcome: Outcome, plan: HeadPlan | None, earlier_shards: tuple[str, ...]
+) -> list[Write]:
     ground: LeaseGround = lease.ground
     row: dict[str, Any] = {"status": outcome.status.value, "settledBy": lease.attempt, "updatedAt": SERVER_TIME}
     row |= present(
@@ -128,11 +132,13 @@ def _settle_writes(lease: Lease, outcome: Outcome, plan: HeadPlan | None) -> lis
     )
     if plan is not None:
         row |= state_fields(_snapshot(lease, outcome, None), plan.storage)
+    remove = (*_RUNNING_FIELDS, *(name for name in CHAIN_FIELDS if name not in row))
     writes: list[Write] = [
-        Update(row_path(lease.scope, lease.snapshot_id), row, remove=_RUNNING_FIELDS, update_time=lease.version),
+        Update(row_path(lease.scope, lease.snapshot_id), row, remove=remove, update_time=lease.version),
         _record_write(lease, outcome, plan),
     ]
-    return [*writes, *(Delete(shard_path(lease.scope.tenant, shard_id)) for shard_id in ground.request_shards)]
+    obsolete = (*ground.request_shards, *earlier_shards)
+    return [*writes, *(Delete(shard_path(lease.scope.tenant, shard_id)) for shard_id in obsolete)]
 
 
 def _record_write(lease: Lease, outcome: Outcome, plan: HeadPlan | None) -> Write:

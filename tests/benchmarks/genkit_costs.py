@@ -100,7 +100,7 @@ async def one_more(given: dict[str, Any]) -> dict[str, Any]:
 async def big(given: dict[str, Any]) -> dict[str, Any]:
     """A large state: stored, read, and stored again with one more message."""
     session, content = Session(), "a word and another, " * 400
-    messages = [{"role": "user", "content": [{"text": f"{n} {content}"}]} for n in range(given["size"] // 8050)]
+    messages = [{"role": "user", "content": [{"text": f"{n} {content}"}]} for n in range(given["size"] // 8100)]
     found = {}
     try:
         async with asyncio.timeout(given["patience"]):

@@ -105,7 +105,8 @@ async def operations_of(cold: Counted, conversation: Conversation) -> dict[str, 
 async def big(host: str, size: int) -> dict[str, Measured]:
     """A large state of prose: stored, read, and stored again with one more message."""
     counted, content = Counted(new_project(), host, cache_size=0), "a word and another, " * 400
-    texts = [Raw.of(message(f"m{n}", "user", f"{n} {content}"), depth=3) for n in range(size // 8050)]
+    # Some bytes more than one message takes, so that the whole stays below the limit of a state's size.
+    texts = [Raw.of(message(f"m{n}", "user", f"{n} {content}"), depth=3) for n in range(size // 8100)]
     state = State.of({}).with_messages(texts)
     root = Snapshot("big", "root", state=state)
     more = Snapshot("big", "more", parent_id="root", state=state.with_messages([*texts, texts[0]]))

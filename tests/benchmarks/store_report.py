@@ -49,8 +49,9 @@ _INTRODUCTION = """\
 Made by `make bench` (`tests/benchmarks/test_store_costs.py`), side by side in one run on one emulator: firesession, the
 same with `share_runs=False`, and `genkit-google-cloud` 0.12.0. The conversation is the recorded sessions' text, cut in
 order into turns of 2 KiB. Bytes are by Firestore's rules for storage size: every document counts, indexes do not. What
-is measured has an empty cache, but for the whole turn. Times are medians on a busy two-core machine that the emulator
-runs on too: they are there to be compared.
+is measured has an empty cache, but for the whole turn. A turn is claim and settle here, and one save there, where the
+runtime makes more of them. Times are medians on a busy two-core machine that the emulator runs on too: they are there
+to be compared.
 
 ![documents that a turn touches, and bytes stored, by turns](store-costs.png)
 

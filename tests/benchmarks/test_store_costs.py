@@ -4,6 +4,7 @@ Writes the section "Stores" of docs/benchmarks.md and its picture.
 """
 
 import json
+import os
 import subprocess
 import venv
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ import pytest
 from tests.benchmarks.measurements import Talk, big, increments, new_project, stored_bytes, talk
 from tests.benchmarks.prose import cut_in_order, recorded_prose
 from tests.benchmarks.store_report import Figures, section_of, with_section
-from tests.genkit.packages import ROOT, run_script
+from tests.genkit.packages import ROOT, genkit_python
 
 pytestmark = pytest.mark.bench
 
@@ -38,7 +39,7 @@ class Genkit:
         """What came of a job."""
         names = ("GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
         environ = {"FIRESTORE_EMULATOR_HOST": self._host, **dict.fromkeys(names, project)}
-        return run_script(HERE / "genkit_costs.py", job, environ)
+        return json.loads(run_with(genkit_python(), str(HERE / "genkit_costs.py"), given=job, environ=environ))
 
     async def talk(self, texts: list[str]) -> Talk:
         """The same conversation as ours, a row a turn."""
@@ -114,6 +115,15 @@ def plotting_python() -> Path:
     return python
 
 
-def run_with(python: Path, *arguments: str, given: object = None) -> None:
-    """Runs a script or a module to its end."""
-    subprocess.run([python, *arguments], input=json.dumps(given), text=True, check=True, start_new_session=True)
+def run_with(python: Path, *arguments: str, given: object = None, environ: Mapping[str, str] | None = None) -> str:
+    """What a script or a module prints, run to its end."""
+    done = subprocess.run(
+        [python, *arguments],
+        input=json.dumps(given),
+        env={**os.environ, **(environ or {})},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        start_new_session=True,
+    )
+    return done.stdout

@@ -22,9 +22,11 @@ from tests.contract.turns import (
     FAILED,
     aborted,
     answered,
+    changed,
     claim,
     claimed,
     completed,
+    failed,
     require,
     same_send,
     save,
@@ -189,6 +191,36 @@ async def test_a_turn_that_dies_between_commits_of_its_settle_leaves_the_old_sta
     assert (transcript.state, transcript.session.active_snapshot_id) == (old, lease.snapshot_id)
     settled = await store.settle_turn(lease, aborted(lease))
     assert (await require(stores.open(), lease.snapshot_id)).state == settled.state
+
+
+async def test_a_turn_that_was_taken_over_leaves_nothing_of_a_state_that_was_saved_into_its_row(stores: Stores) -> None:
+    store = stores.open(base_size=0, lease_staleness=0.3)
+    lost = await claimed(store, claim("q"))
+    await store.save_snapshot(ANN, lost.snapshot_id, changed(state=answered(lost, noise(5, 900_000))))
+    await stores.wait(0.3)
+    await claimed(store, claim("q2", lost.session_id))
+    row = await require(stores.open(), lost.snapshot_id)
+    assert (row.status, row.state) == (FAILED, None)
+    assert await documents_of(stores.database, Kind.SHARDS) == []
+
+
+@pytest.mark.parametrize("ending", ["completed", "failed"])
+async def test_a_settle_leaves_nothing_of_a_state_that_was_saved_into_its_running_row(
+    stores: Stores, ending: str
+) -> None:
+    """A progress save of a long turn: its shards and its patch go, whatever the turn ends with."""
+    store = stores.open(base_size=0)
+    first = await claimed(store, claim("q"))
+    await store.settle_turn(first, completed(first))
+    lease = await claimed(store, claim("q2", first.session_id, last_message_id="q-answer"))
+    for progress in (answered(lease, noise(5, 900_000)), answered(lease, "small")):
+        await store.save_snapshot(ANN, lease.snapshot_id, changed(state=progress))
+    outcome = completed(lease) if ending == "completed" else failed()
+    settled = await store.settle_turn(lease, outcome)
+    row = await require(stores.open(), lease.snapshot_id)
+    assert (row.status, row.state) == (settled.status, outcome.state)
+    fields = await raw(stores.database, Path(Kind.SNAPSHOTS, ANN.tenant, lease.snapshot_id))
+    assert ("chain" in fields, "statePatch" in fields) == (ending == "completed",) * 2
 
 
 async def assert_is(stores: Stores, old: State) -> None:

@@ -91,7 +91,7 @@ class FileBackend:
 class FirestoreBackend:
     """One project of the emulator. Its clock is its own, so time passes by waiting, and leases are short."""
 
-    staleness = 0.25
+    staleness = 0.2
     skew = 0.0
 
     def __init__(self, host: str, project: str) -> None:

@@ -8,12 +8,11 @@ import pytest
 
 from store.database import CommitRefusedError, Update, Write
 from store.documents import aborts, claims, heartbeats, save_writes, settles
-from store.documents.commits import Retries
 from store.documents.loading import read_one_record, read_one_row
 from store.documents.shelf import Shelf
 from store.errors import LeaseLostError, TurnBusyError
 from store.layout.rows import Row
-from store.models import Claim, Lease, Outcome, Scope
+from store.models import Claim, Lease, Scope
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
@@ -47,8 +46,8 @@ def abort_settles_the_row_only(patch: pytest.MonkeyPatch) -> None:
 def settle_is_not_fenced(patch: pytest.MonkeyPatch) -> None:
     """Rule 2: a row is written only as it was read; its update time is the fencing token."""
 
-    def settle_writes(lease: Lease, outcome: Outcome, plan: Any) -> list[Write]:
-        writes = original(lease, outcome, plan)
+    def settle_writes(*given: Any) -> list[Write]:
+        writes = original(*given)
         return [replace(write, update_time=None) if isinstance(write, Update) else write for write in writes]
 
     original = settles._settle_writes
@@ -58,10 +57,10 @@ def settle_is_not_fenced(patch: pytest.MonkeyPatch) -> None:
 def refused_settle_counts_as_lost(patch: pytest.MonkeyPatch) -> None:
     """Rule 3: a refused commit is a question, which the own row answers."""
 
-    async def question(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries, ahead: Sequence[str]) -> Row:
+    async def question(shelf: Shelf, lease: Lease, doubt: Exception, *rest: Any) -> Row:
         if isinstance(doubt, CommitRefusedError):
             raise LeaseLostError(lease.snapshot_id)
-        return await original(shelf, lease, doubt, retries, ahead)
+        return await original(shelf, lease, doubt, *rest)
 
     original = settles._question
     patch.setattr(settles, "_question", question)
@@ -70,11 +69,11 @@ def refused_settle_counts_as_lost(patch: pytest.MonkeyPatch) -> None:
 def settle_is_judged_by_the_session(patch: pytest.MonkeyPatch) -> None:
     """Rule 3: never judge by the session document."""
 
-    async def question(shelf: Shelf, lease: Lease, doubt: Exception, retries: Retries, ahead: Sequence[str]) -> Row:
+    async def question(shelf: Shelf, lease: Lease, *rest: Any) -> Row:
         read = await read_one_record(shelf, lease.scope, lease.session_id, with_copy=False)
         if read.record is None or read.record.session.active_snapshot_id != lease.snapshot_id:
             raise LeaseLostError(lease.snapshot_id)
-        return await original(shelf, lease, doubt, retries, ahead)
+        return await original(shelf, lease, *rest)
 
     original = settles._question
     patch.setattr(settles, "_question", question)
@@ -83,7 +82,7 @@ def settle_is_judged_by_the_session(patch: pytest.MonkeyPatch) -> None:
 def settle_believes_any_settled_row(patch: pytest.MonkeyPatch) -> None:
     """Rule 3: a settled row is a success only where its own attempt has settled it."""
 
-    async def question(shelf: Shelf, lease: Lease, _doubt: Exception, _retries: Retries, _ahead: Sequence[str]) -> Row:
+    async def question(shelf: Shelf, lease: Lease, *_: Any) -> Row:
         row = (await read_one_row(shelf, lease.scope, lease.snapshot_id)).row
         assert row is not None
         return row

@@ -25,7 +25,7 @@ class Runs(NamedTuple):
     firestore: int
 
 
-FAST = Runs(memory=260, file=25, firestore=15)
+FAST = Runs(memory=265, file=25, firestore=10)
 SLOW = Runs(memory=10_000, file=400, firestore=200)
 EXHAUSTIVE_LIMIT = 40_000
 
