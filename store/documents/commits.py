@@ -19,6 +19,7 @@ from store.rules.retention import GRACE
 PATIENCE = 4.0  # seconds that a request waits for a database that does not answer
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.5
+_LONGEST_AFTER_REFUSAL = 0.08  # the database is well, and whoever came first is done already
 
 
 class Retries:
@@ -39,7 +40,8 @@ class Retries:
         if self._left <= 0 or (isinstance(cause, CommitUnansweredError) and loop.time() >= self._deadline):
             raise UnavailableError("The database did not answer in time.") from cause
         await asyncio.sleep(self._pause * (0.5 + self._jitter()))
-        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        is_refused = isinstance(cause, CommitRefusedError)
+        self._pause = min(self._pause * 2, _LONGEST_AFTER_REFUSAL if is_refused else _LONGEST_PAUSE)
 
 
 async def try_commit(shelf: Shelf, writes: Sequence[Write]) -> Committed | CommitRefusedError | CommitUnansweredError:

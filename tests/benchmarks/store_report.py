@@ -89,7 +89,7 @@ def _big(figures: Figures) -> Iterator[str]:
     names = {"save": "saved", "load": "loaded", "append": "saved with one more message"}
     for size, (ours, theirs) in sorted(figures.big.items()):
         for name, title in names.items():
-            other = _cell(theirs[name]) if name in theirs else theirs.get("error", "–")
+            other = _cell(theirs[name]) if name in theirs else _failure(theirs["error"])
             yield f"| {size} MiB, {title} | {_cell(ours[name])} | {other} |"
     yield ""
 
@@ -104,6 +104,11 @@ def _cell(measured: Mapping[str, Any] | None) -> str:
     if measured is None:
         return "–"
     return f"{measured['rpcs']} / {measured['read']} / {measured['written']} · {measured['ms']:,.0f} ms"
+
+
+def _failure(error: str) -> str:
+    known = ("RESOURCE_EXHAUSTED", "TimeoutError")
+    return next((f"fails: {name}" for name in known if name in error), error)
 
 
 def _ratio(ours: Mapping[str, Any], theirs: Mapping[str, Any] | None) -> str:
