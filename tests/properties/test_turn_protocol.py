@@ -14,19 +14,29 @@ import pytest
 
 from tests.properties.backends import Backend, FileBackend, FirestoreBackend, MemoryBackend
 from tests.properties.explorer import Explorer, Failure
-from tests.properties.scenarios import FAIR, ONE_MISHAP, SCENARIOS, Scenario, explore_all
+from tests.properties.scenarios import (
+    FAIR,
+    ONE_MISHAP,
+    SCENARIOS,
+    SHORT,
+    Scenario,
+    explore_all,
+    explore_some,
+    first_message_twice,
+)
 
 
 class Runs(NamedTuple):
-    """How many interleavings to run on each backend."""
+    """How many interleavings to run on each backend, and of the one meeting that has too many to run them all."""
 
     memory: int
     file: int
     firestore: int
+    first_message: int = 0
 
 
 FAST = Runs(memory=265, file=25, firestore=10)
-SLOW = Runs(memory=10_000, file=400, firestore=200)
+SLOW = Runs(memory=10_000, file=400, firestore=200, first_message=5_000)
 EXHAUSTIVE_LIMIT = 40_000
 
 
@@ -100,11 +110,18 @@ def test_no_promise_is_broken_on_firestore_in_many_runs(emulator_host: str, proj
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+@pytest.mark.parametrize("scenario", SHORT, ids=lambda scenario: scenario.__name__)
 def test_no_order_of_two_clients_with_one_mishap_breaks_a_promise(scenario: Scenario) -> None:
     explored = explore_all(scenario, ONE_MISHAP, EXHAUSTIVE_LIMIT)
     assert explored.failure is None, str(explored.failure)
     assert explored.is_complete
+
+
+@pytest.mark.slow
+def test_a_first_message_that_is_sent_twice_with_one_mishap_breaks_no_promise() -> None:
+    explored = explore_some(first_message_twice, ONE_MISHAP, range(SLOW.first_message))
+    assert explored.failure is None, str(explored.failure)
+    assert explored.runs == SLOW.first_message
 
 
 def test_a_failure_is_told_by_the_steps_that_lead_to_it() -> None:
