@@ -13,7 +13,8 @@ from starlette.datastructures import Headers
 
 from functions.errors import PermissionDeniedError, UnauthenticatedError
 from functions.identity import Caller
-from functions.identity.authentication import Believing, FirebaseTokens, SchedulerTokens
+from functions.identity.authentication import Believing
+from functions.identity.firebase import FirebaseTokens, SchedulerTokens
 from functions.identity.keys import KeysAnswer, PublicKeys
 from tests.unit.token_issuer import ACCOUNT, AUDIENCE, PROJECT, Issuer, account_claims, key_set, unsigned, user_claims
 
