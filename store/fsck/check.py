@@ -9,27 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from store.database import (
-    CommitRefusedError,
-    CommitUnansweredError,
-    Condition,
-    Database,
-    Delete,
-    Document,
-    Kind,
-    Path,
-    Query,
-)
-from store.errors import DataLossError, InvalidRequestError
+from store.database import CommitRefusedError, CommitUnansweredError, Database, Delete, Document, Kind
+from store.errors import DataLossError
 from store.fsck.contents import SessionContents, is_foreign
 from store.fsck.examine import examine
 from store.fsck.findings import Finding, Problem, Progress, Report
+from store.fsck.grouping import by_session
+from store.fsck.rereading import MOST_LOOKS, read_again
 from store.fsck.scan import Scan, TenantDocuments
-from store.ids import require_id
-from store.legacy.rows import is_legacy
+from store.legacy.rows import is_legacy, refused_ids
 
 GRACE = timedelta(days=1)
-_MOST_LOOKS = 5  # at a session that somebody writes all the time
 _BATCH = 100
 
 OnProgress = Callable[[Progress], None]
@@ -77,12 +67,15 @@ class _Check:
         """Everything, tenant by tenant."""
         async for documents in self._scan.tenants():
             self._note_documents(documents)
-            for contents in _by_session(documents):
+            sessions, homeless = by_session(documents)
+            for document in homeless:
+                self._add(Finding(Problem.DOCUMENT, document.path, "it names no session, and no state of it does"))
+            for contents in sessions:
                 self._report.sessions += contents.record_document is not None
                 if examine(contents, self._grace):
                     await self._look_closely(contents)
-        for document, reason in self._damage.items():
-            self._add(Finding(Problem.DOCUMENT, document, reason))
+        for name, reason in self._damage.items():
+            self._add(Finding(Problem.DOCUMENT, name, reason))
         return self._report
 
     def _count(self, kind: Kind, number: int) -> None:
@@ -96,18 +89,18 @@ class _Check:
         for kind in (Kind.POINTERS, Kind.SNAPSHOTS, Kind.SHARDS):
             for document in found.documents[kind]:
                 self._report.legacy += is_legacy(document)
-                self._note_id(document)
+                self._note_ids(document)
                 has_home = kind is Kind.POINTERS or isinstance(document.fields.get("sessionId"), str)
                 if has_home or is_legacy(document):
                     continue
                 problem = Problem.FORMAT if is_foreign(document) else Problem.DOCUMENT
                 self._add(Finding(problem, document.path, "it names no session"))
 
-    def _note_id(self, document: Document) -> None:
-        try:
-            require_id(document.path.id, "Its id")
-        except InvalidRequestError as error:
-            self._add(Finding(Problem.ID, document.path, error.message))
+    def _note_ids(self, document: Document) -> None:
+        """Shards are found by their row, and are called after it."""
+        if document.path.kind is not Kind.SHARDS or not is_legacy(document):
+            for reason in refused_ids(document):
+                self._add(Finding(Problem.ID, document.path, reason))
 
     def _add(self, finding: Finding) -> None:
         self._report.findings.append(finding)
@@ -117,7 +110,7 @@ class _Check:
         """Reports what is wrong with a session, and repairs it step by step."""
         done: list[Finding] = []
         while True:
-            contents = await self._read_again(contents)
+            contents = await read_again(self._database, contents)
             found = examine(contents, self._grace)
             step = _next_step(found) if self._repair else []
             known = {(finding.document, finding.repair) for finding in done}
@@ -126,7 +119,7 @@ class _Check:
                 break
             if await self._commit(step):
                 done += [replace(finding, is_repaired=True) for finding in step]
-            elif len(done) > _MOST_LOOKS * len(found):
+            elif len(done) > MOST_LOOKS * len(found):
                 break
         for finding in [*done, *found]:
             self._add(finding)
@@ -138,66 +131,9 @@ class _Check:
             return False  # somebody was faster, or it is not known: the next look tells
         return True
 
-    async def _read_again(self, contents: SessionContents) -> SessionContents:
-        """The session's documents of one moment, or of a time in which its session document did not change."""
-        others = contents.other_documents
-        for _ in range(_MOST_LOOKS):
-            again, version = await self._read_session(contents.tenant, contents.session_id)
-            again.other_documents = others
-            path = Path(Kind.POINTERS, contents.tenant, contents.session_id)
-            if again.is_partial or _version((await self._database.get([path], mask=())).documents[path]) == version:
-                break
-        return again
-
-    async def _read_session(self, tenant: str, session_id: str) -> tuple[SessionContents, object]:
-        path = Path(Kind.POINTERS, tenant, session_id)
-        damaged: list[DataLossError] = []
-        try:
-            read = await self._database.get([path])
-        except DataLossError as error:
-            damaged.append(error)
-            read = await self._database.get([])
-        document = read.documents.get(path)
-        rows = await self._of_session(Kind.SNAPSHOTS, tenant, session_id, damaged.append)
-        shards = await self._of_session(Kind.SHARDS, tenant, session_id, damaged.append)
-        contents = SessionContents(tenant, session_id, read.time, document, rows, shards, is_partial=bool(damaged))
-        return contents, _version(document)
-
-    async def _of_session(
-        self, kind: Kind, tenant: str, session_id: str, on_damage: Callable[[DataLossError], None]
-    ) -> list[Document]:
-        where = (Condition("sessionId", "==", session_id),)
-        return (await self._database.query(Query(kind, tenant, where, on_damage=on_damage))).documents
-
-
-def _version(document: Document | None) -> object:
-    return None if document is None else document.update_time
-
 
 def _next_step(found: Sequence[Finding]) -> list[Finding]:
     """What can be repaired together: deletions, or one other finding, after which everything is looked at again."""
     possible = [finding for finding in found if finding.writes]
     others = [finding for finding in possible if not all(isinstance(write, Delete) for write in finding.writes)]
     return others[:1] or possible[:_BATCH]
-
-
-def _by_session(found: TenantDocuments) -> list[SessionContents]:
-    sessions: dict[str, SessionContents] = {}
-
-    def of(session_id: str) -> SessionContents:
-        return sessions.setdefault(session_id, SessionContents(found.tenant, session_id, found.time))
-
-    for document in found.documents[Kind.POINTERS]:
-        of(document.path.id).record_document = document
-    for kind in (Kind.SNAPSHOTS, Kind.SHARDS, Kind.STREAMS, Kind.BLOBS):
-        for document in found.documents[kind]:
-            session_id = document.fields.get("sessionId")
-            if isinstance(session_id, str) and session_id:
-                _place(of(session_id), kind).append(document)
-    return list(sessions.values())
-
-
-def _place(contents: SessionContents, kind: Kind) -> list[Document]:
-    if kind is Kind.SNAPSHOTS:
-        return contents.row_documents
-    return contents.shard_documents if kind is Kind.SHARDS else contents.other_documents

@@ -1,6 +1,6 @@
 """One session's documents, read as far as they can be, and the states that they add up to. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -8,6 +8,7 @@ from store.database import Document, Path
 from store.documents.loading import read_run
 from store.documents.shelf import shard_path
 from store.errors import DataLossError
+from store.fsck.legacy_rows import LegacyRows
 from store.layout.chain import Chain, patched, read_state
 from store.layout.fields import FORMAT_VERSION
 from store.layout.records import COPY_FIELDS, Record, read_copy, read_record, read_tail
@@ -28,6 +29,7 @@ class SessionContents:
     row_documents: list[Document] = field(default_factory=list)
     shard_documents: list[Document] = field(default_factory=list)
     other_documents: list[Document] = field(default_factory=list)  # segments and objects
+    neighbours: Mapping[Path, Document] = field(default_factory=dict)  # others that rows of Genkit's may refer to
     is_partial: bool = False
 
 
@@ -46,6 +48,7 @@ class SessionView:
         self.errors: list[tuple[Path, DataLossError]] = []
         self.record = self._record(contents.record_document)
         self.rows = {row.snapshot.snapshot_id: row for row in self._rows(contents.row_documents)}
+        self.legacy = LegacyRows(contents.row_documents, contents.neighbours)
         self.present = {document.path.id for document in contents.row_documents}
         ours = sum(not is_legacy(document) for document in contents.row_documents)
         self.is_blind = contents.is_partial or len(self.rows) < ours
@@ -83,8 +86,14 @@ class SessionView:
             raise DataLossError(row.name, "its documents do not add up to its state digest")
         return state
 
+    def find_row(self, snapshot_id: str) -> Row | None:
+        """One of the session's rows, ours or Genkit's."""
+        return self.rows.get(snapshot_id) or self.legacy.rows.get(snapshot_id)
+
     def is_readable(self, row: Row) -> bool:
         """Whether the row has a state that can be put together."""
+        if row.is_legacy:
+            return self.legacy.is_readable(row)
         try:
             return self.state(row) is not None
         except DataLossError:

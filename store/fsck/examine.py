@@ -9,6 +9,7 @@ from datetime import timedelta
 from store.errors import DataLossError
 from store.fsck.contents import SessionContents, SessionView, is_foreign
 from store.fsck.findings import Finding, Problem
+from store.fsck.legacy import examine_legacy, legacy_shards, nearest_readable
 from store.fsck.repairs import (
     delete,
     drop_copy,
@@ -28,7 +29,7 @@ def examine(contents: SessionContents, grace: timedelta) -> list[Finding]:
     """All findings of a session; `grace` is how old something must be to count as left behind."""
     document = contents.record_document
     view = SessionView(contents)
-    found = list(_unreadable(view))
+    found = [*_unreadable(view), *examine_legacy(view)]
     if document is not None and (is_foreign(document) or is_legacy(document)):
         return found
     found += _damaged_chains(view)
@@ -60,19 +61,8 @@ def _damaged_chains(view: SessionView) -> Iterator[Finding]:
             view.state(row)
         except DataLossError as error:
             if not row.is_pruned:
-                reason = f"its state is lost ({error.message}); {_nearest(view, row)}"
+                reason = f"its state is lost ({error.message}); {nearest_readable(view, row)}"
                 yield Finding(Problem.CHAIN, row.document.path, reason)
-
-
-def _nearest(view: SessionView, row: Row) -> str:
-    seen = {row.snapshot.snapshot_id}
-    parent = row.snapshot.parent_id
-    while parent is not None and parent not in seen and parent in view.rows:
-        if not view.rows[parent].is_pruned and view.is_readable(view.rows[parent]):
-            return f"its nearest readable ancestor is {parent!r}"
-        seen.add(parent)
-        parent = view.rows[parent].snapshot.parent_id
-    return "no ancestor of it can be read"
 
 
 def _lease(view: SessionView, record: Record, grace: timedelta) -> Iterator[Finding]:
@@ -166,7 +156,9 @@ def _without_session(view: SessionView, grace: timedelta) -> Iterator[Finding]:
 
 def _unfinished_deletion(view: SessionView, record: Record, grace: timedelta) -> Iterator[Finding]:
     contents = view.contents
-    rest = [*contents.row_documents, *contents.shard_documents, *contents.other_documents]
+    # The shards of Genkit's rows first: once their row is gone, nothing tells whose they were.
+    shards = [*legacy_shards(view), *contents.shard_documents]
+    rest = [*shards, *contents.row_documents, *contents.other_documents]
     for document in rest or [record.document]:
         left = delete(document, "its session is being deleted", contents.time, grace, since=record.session.updated_at)
         yield Finding(Problem.DELETION, left.document, left.reason, left.repair, writes=left.writes)

@@ -123,13 +123,14 @@ def end_fields(row: Row, status: SnapshotStatus) -> dict[str, Value]:
 
 
 def refused_ids(document: Document) -> list[str]:
-    """For a check of a whole collection: the ids in one of Genkit's documents that ours does not take, each with the
-    reason. Such a row or session can be read only where no refused id has to be asked for."""
-    ids = {"its name": document.path.id, **{name: document.fields.get(name) for name in _IDS}}
+    """For a check of a whole collection: why ids in a document, its own first, are not taken by ours. Such a row or
+    session of Genkit's can be read only where no refused id has to be asked for."""
+    own = document.path.id
+    ids = {"its name": own} | {name: value for name in _IDS if (value := document.fields.get(name)) != own}
     problems = []
     for name, value in ids.items():
         try:
-            if value not in (None, ""):
+            if isinstance(value, str) and (value or name == "its name"):
                 require_id(value, name)
         except InvalidRequestError as problem:
             problems.append(problem.message)

@@ -1,6 +1,7 @@
 """A state out of Genkit's documents: the JSON text in a checkpoint's shards, with the patches of the diffs after it."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 
 import jsonpatch
 import jsonpointer
@@ -21,14 +22,28 @@ def rebuild_legacy(
 ) -> State:
     """The state that a checkpoint's shards and the segments up to the row itself make up; DataLossError naming the
     document that is missing or does not fit."""
-    first = str(shards[0][0])
+    value = read_checkpoint(shards)
+    for path, document in segments:
+        value = apply_segment(path, document, chain, value)
+    return state_of(row, value)
+
+
+def read_checkpoint(shards: Sequence[tuple[Path, Document | None]]) -> Json:
+    """The JSON value in a checkpoint's shards."""
     try:
         value = parse(b"".join(_chunk(path, document) for path, document in shards))
     except InvalidRequestError as problem:
-        raise DataLossError(first, f"the checkpoint's text is not JSON: {problem.message}") from problem
-    value = {} if value is None else value  # the Go store's text of no state
-    for path, document in segments:
-        value = _patched(path, _segment(path, document, chain), value)
+        raise DataLossError(str(shards[0][0]), f"the checkpoint's text is not JSON: {problem.message}") from problem
+    return {} if value is None else value  # the Go store's text of no state
+
+
+def apply_segment(path: Path, document: Document | None, chain: Chain, value: Json) -> Json:
+    """`value` with a diff's patch applied; changes `value` itself, which is of no use after a DataLossError."""
+    return _patched(path, _segment(path, document, chain), value)
+
+
+def state_of(row: str, value: Json) -> State:
+    """A value as a state of ours."""
     try:
         return State.of(value)
     except InvalidRequestError as problem:
@@ -72,7 +87,8 @@ def _patched(path: Path, fields: Mapping[str, Value], value: Json) -> Json:
 def _operations(path: Path, patch: Value) -> list[Json]:
     """A list (JavaScript), JSON text (Python) or JSON bytes (Go)."""
     try:
-        operations = parse(patch) if isinstance(patch, bytes | str) else patch
+        # A copy, since what a patch has put into a state is changed in place by later ones.
+        operations = parse(patch) if isinstance(patch, bytes | str) else deepcopy(patch)
     except InvalidRequestError as problem:
         raise DataLossError(str(path), f"its patch is not JSON: {problem.message}") from problem
     if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):

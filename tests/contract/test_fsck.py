@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from store.database import SERVER_TIME, Create, Delete, Kind, Path, Update, Write
+from store.database import SERVER_TIME, Create, Delete, Kind, Path, Update
 from store.fsck.check import check
 from store.fsck.findings import Problem
 from store.models import Snapshot
@@ -17,7 +17,6 @@ from tests.contract.fsck_steps import (
     everything,
     problems,
     repaired,
-    row,
     save_chain,
     session,
     shard_of,
@@ -152,26 +151,6 @@ async def test_documents_of_another_format_are_reported_and_never_touched(stores
     before = await everything(stores)
     await check(stores.database, repair=True, grace=NOW)
     assert await everything(stores) == before
-
-
-async def test_documents_of_genkit_are_counted_and_never_touched(stores: Stores) -> None:
-    genkits: list[Write] = [
-        Create(
-            row("g"), {"snapshotId": "g", "sessionId": "gs", "kind": "checkpoint", "createdAt": "2026-01-01T00:00:00Z"}
-        ),
-        Create(shard_path("g_0"), {"chunk": b"{}"}),
-        Create(session("gs"), {"currentSnapshotId": "g"}),
-    ]
-    await break_documents(stores, *genkits)
-    before = await everything(stores)
-    report = await check(stores.database, repair=True, grace=NOW)
-    assert (report.legacy, report.findings) == (3, [])
-    assert await everything(stores) == before
-
-
-async def test_an_id_that_this_store_refuses_is_reported(stores: Stores) -> None:
-    await break_documents(stores, Create(row("a\nb"), {"snapshotId": "a\nb", "sessionId": "gs"}))
-    assert problems(await dry(stores)) == [(Problem.ID, "snapshots/acme/a\nb")]
 
 
 async def test_a_session_that_changes_between_two_looks_is_judged_by_what_it_is_then(stores: Stores) -> None:

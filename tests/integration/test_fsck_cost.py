@@ -5,13 +5,15 @@ from contextlib import suppress
 
 import pytest
 
-from store.database import CommitUnansweredError, Database, Document, Kind, Put, Query
+from store.database import CommitUnansweredError, Database, Delete, Document, Kind, Path, Put, Query
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
 from store.firestore.database import FirestoreDatabase
 from store.fsck.check import check
+from store.fsck.findings import Problem
 from store.fsck.scan import CHECKED
 from store.memory.database import MemoryDatabase
+from tests.contract.genkit_documents import BEGAN, TENANT, GenkitRow, conversation, genkit_writes
 from tests.contract.turns import converse
 
 BATCH = 100
@@ -77,6 +79,29 @@ async def test_what_seems_wrong_is_read_again_and_nothing_else(firestore: Firest
     report = await check(firestore)
     assert len(report.findings) == 1
     assert firestore.calls.since(before).read <= documents + len(CHECKED) + TURNS + 4
+
+
+async def test_a_check_reads_every_document_of_genkit_s_once(firestore: FirestoreDatabase) -> None:
+    writes = [put for number in range(5) for put in genkit_writes("go", renamed(number), f"s{number}")]
+    for start in range(0, len(writes), BATCH):
+        await put(firestore, [Document(each.path, each.fields, BEGAN) for each in writes[start : start + BATCH]])
+    await check_counted(firestore, len(writes))
+    await firestore.commit([Delete(Path(Kind.SNAPSHOTS, TENANT, "0-row-1"))])
+    before = firestore.calls.snapshot()
+    report = await check(firestore)
+    assert {finding.problem for finding in report.findings} == {Problem.CHAIN}
+    again = sum(each.path.id.startswith(("0-", "s0")) for each in writes)
+    assert firestore.calls.since(before).read <= len(writes) + len(CHECKED) + again + 4
+
+
+def renamed(number: int) -> list[GenkitRow]:
+    """A conversation whose rows no other one has."""
+    rows = conversation(9, f"s{number}")
+    for each in rows:
+        each["snapshotId"] = f"{number}-{each['snapshotId']}"
+        if "parentId" in each:
+            each["parentId"] = f"{number}-{each['parentId']}"
+    return rows
 
 
 @pytest.mark.slow

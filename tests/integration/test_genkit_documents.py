@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
+from store.database import Delete, Kind, Update
+from store.database import Path as DocumentPath
+from store.documents.shelf import shard_path
 from store.documents.store import DocumentStore
+from store.firestore.database import FirestoreDatabase
 from store.firestore.store import FirestoreStore
+from store.fsck.check import check
+from store.fsck.findings import Problem
 from store.models import SnapshotStatus
 from store.state import State
 from tests.contract.genkit_documents import BEGAN, TENANT, GenkitRow, conversation, genkit_row
@@ -112,3 +118,35 @@ async def test_a_turn_of_ours_continues_each_session(found: dict[str, Any], stor
         assert settled.state.value()["messages"][: len(before["messages"])] == before["messages"]
         assert settled.state.get("custom") == before.get("custom")
         assert [session.id for session in (await store.list_sessions(ANN, 1)).sessions] == [session_id]
+
+
+@pytest.fixture
+async def database(emulator_host: str, project_id: str) -> AsyncIterator[FirestoreDatabase]:
+    """The documents."""
+    opened = FirestoreDatabase(project_id, emulator_host=emulator_host)
+    yield opened
+    await opened.close()
+
+
+@pytest.mark.timeout(900)
+async def test_the_check_finds_them_sound_and_names_what_is_damaged(
+    found: dict[str, Any], database: FirestoreDatabase
+) -> None:
+    report = await check(database)
+    assert (report.findings, report.sessions) == ([], len(rows_to_write()))
+    assert report.legacy == sum(report.documents.values()) > len(found)
+    await database.commit(
+        [
+            Delete(shard_path(TENANT, "odd-row-0_0")),
+            Delete(DocumentPath(Kind.SNAPSHOTS, TENANT, "long-row-7")),
+            Update(DocumentPath(Kind.POINTERS, TENANT, "ends"), {"currentSnapshotId": "gone"}),
+        ]
+    )
+    findings = {str(finding.document): finding for finding in (await check(database, repair=True)).findings}
+    assert {name: finding.problem for name, finding in findings.items()} == {
+        **{f"snapshots/{TENANT}/odd-row-{number}": Problem.CHAIN for number in range(3)},
+        **{f"snapshots/{TENANT}/long-row-{number}": Problem.CHAIN for number in (8, 9)},
+        f"pointers/{TENANT}/ends": Problem.POINTER,
+    }
+    assert "nearest readable ancestor is 'long-row-6'" in findings[f"snapshots/{TENANT}/long-row-9"].reason
+    assert not any(finding.is_repaired for finding in findings.values())
