@@ -1,0 +1,70 @@
+"""How long a process takes from its start to its first answer, without and with the database, in units of what the
+import of its dependencies alone takes: the machine's speed is on both sides of that.
+
+Rounds go through all measurements in turn, so that what else the machine does meets them alike; medians are compared.
+"""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.benchmarks.cold_starts import (
+    CLOUD,
+    LOCAL,
+    imported_packages,
+    seconds_to_answer,
+    seconds_to_import,
+    served_packages,
+    settle_in,
+)
+
+ROUNDS: Final = 9
+GOAL: Final = 2.5  # times the import of the dependencies, which a server must do in any case
+TURN: Final = {"message": "Hello"}
+
+pytestmark = pytest.mark.bench
+
+
+@pytest.fixture
+def measurements(emulator_host: str, project_id: str, tmp_path: Path) -> dict[str, Callable[[], float]]:
+    """By name, each in seconds."""
+    local = {"STORE": "memory"}
+    cloud = {"STORE": "firestore", "FIRESTORE_EMULATOR_HOST": emulator_host, "GOOGLE_CLOUD_PROJECT": project_id}
+    settle_in([local, cloud], tmp_path)
+    return {
+        "imports": lambda: seconds_to_import(LOCAL, tmp_path),
+        "health": lambda: seconds_to_answer(local, tmp_path, "GET", "/health"),
+        "turn": lambda: seconds_to_answer(local, tmp_path, "POST", "/chat", TURN),
+        "imports, with the client": lambda: seconds_to_import(CLOUD, tmp_path),
+        "health, with the client": lambda: seconds_to_answer(cloud, tmp_path, "GET", "/health"),
+        "turn, with the client": lambda: seconds_to_answer(cloud, tmp_path, "POST", "/chat", TURN),
+    }
+
+
+def test_the_imports_that_are_measured_are_those_of_a_server(tmp_path: Path) -> None:
+    """Else the figures would be ratios to something else."""
+    cloud = {"STORE": "firestore", "FIRESTORE_EMULATOR_HOST": "127.0.0.1:1", "GOOGLE_CLOUD_PROJECT": "demo-imports"}
+    assert served_packages({"STORE": "memory"}, tmp_path) == imported_packages(LOCAL, tmp_path)
+    assert served_packages(cloud, tmp_path) == imported_packages(CLOUD, tmp_path)
+
+
+@pytest.mark.timeout(600)
+def test_from_the_start_of_a_process_to_its_first_answer(measurements: dict[str, Callable[[], float]]) -> None:
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for _ in range(ROUNDS):
+        for name, measure in measurements.items():
+            seconds[name].append(measure())
+    medians = {name: statistics.median(found) for name, found in seconds.items()}
+    print()
+    ratios = {name: value / medians[_base(name)] for name, value in medians.items()}
+    for name, ratio in ratios.items():
+        print(f"{name:<26} {medians[name] * 1000:5.0f} ms   {ratio:.2f} times the imports alone")
+    assert max(ratios.values()) < GOAL
+
+
+def _base(name: str) -> str:
+    return "imports, with the client" if name.endswith("client") else "imports"
