@@ -25,6 +25,7 @@ LOCAL: Final = (  # what any server imports of other people, by its first answer
     "jsonpatch",
     "opentelemetry.metrics",
     "opentelemetry.trace",
+    "pydantic.fields",
     "pydantic.main",
     "starlette.responses",
     "zstandard",
