@@ -80,6 +80,7 @@ class Snapshot:
     message_id: str | None = None
     message_text: str | None = None  # the beginning of the user's message, for people who look for a turn
     last_message_id: str | None = None
+    event_count: int | None = None  # of a settled turn: how many events it told, its end included
 
 
 @dataclass(frozen=True, slots=True)

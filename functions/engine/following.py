@@ -55,7 +55,9 @@ async def ended(store: FollowedStore, scope: Scope, snapshot_id: str, seen: int)
         kept = [NumberedEvent(number, event) for number, event in enumerate(events_of(snapshot), start=1)]
     elif not kept or not _tells_end_of(snapshot, kept[-1].event):
         kept = [numbered for numbered in kept if numbered.event.name != TURN_END]
-        kept.append(NumberedEvent(max(seen, len(kept)) + 1, turn_end(snapshot, last_model_message(snapshot))))
+        # Its own number, where it is known: what lies between was never written, and the reader sees that from the gap.
+        number = max(snapshot.event_count or 0, seen + 1, len(kept) + 1)
+        kept.append(NumberedEvent(number, turn_end(snapshot, last_model_message(snapshot))))
     for numbered in kept:
         if numbered.id > seen:
             yield numbered

@@ -1,6 +1,7 @@
 """Keeps a running turn's events where other instances can follow them: in segments, one a second at most.
 
-A turn that ends within the first second writes none; the end of a longer one's log is part of its settle.
+A turn that ends within the first second writes none; the end of a longer one's log is part of its settle. Segments are
+the one thing that can wait: where the database answers slowly, they leave it to the claims, aborts and settles.
 """
 
 import asyncio
@@ -18,6 +19,13 @@ from store.models import Lease, Segment
 
 _LOG = logging.getLogger("firesession.recording")
 INTERVAL: Final = 1.0  # seconds
+LONGEST_INTERVAL: Final = 10.0
+_PAUSE_PER_WRITE: Final = 10  # a log writes for a tenth of its time at most
+
+
+def pause_after(seconds: float) -> float:
+    """Seconds until the next segment, after one that took `seconds` to write."""
+    return min(LONGEST_INTERVAL, max(INTERVAL, _PAUSE_PER_WRITE * seconds))
 
 
 class Recorder:
@@ -37,11 +45,15 @@ class Recorder:
         self._task = asyncio.create_task(self._run(), name=f"firesession-recorder-{lease.snapshot_id}")
 
     async def _run(self) -> None:
+        now = asyncio.get_running_loop().time
+        pause = INTERVAL
         while True:
-            await asyncio.sleep(INTERVAL)
+            await asyncio.sleep(pause)
             async with self._writing:
+                began = now()
                 if self._unconfirmed or self._broadcast.count > self._written:
                     await self._write()
+            pause = pause_after(now() - began)
 
     async def _write(self) -> None:
         if not self._unconfirmed:

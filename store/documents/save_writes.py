@@ -38,6 +38,7 @@ _OPTIONAL = (
     "messageId",
     "messageText",
     "lastMessageId",
+    "eventCount",
 )
 
 

@@ -196,4 +196,5 @@ def _snapshot(lease: Lease, outcome: Outcome, updated_at: datetime | None) -> Sn
         message_id=lease.message_id,
         message_text=lease.message_text,
         last_message_id=last_message_id(outcome.state),
+        event_count=outcome.event_count or None,
     )

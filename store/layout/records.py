@@ -147,6 +147,7 @@ def head_field(snapshot: Snapshot, chain: Chain, runs: Sequence[Run] = ()) -> di
         heartbeatAt=snapshot.heartbeat_at,
         messageId=snapshot.message_id,
         messageText=snapshot.message_text,
+        eventCount=snapshot.event_count,
     )
 
 

@@ -48,7 +48,6 @@ class Row:
     runner: str | None = None
     queued_until: datetime | None = None
     message_digest: bytes | None = None
-    event_count: int | None = None
     request_shards: tuple[str, ...] = ()
     expires_at: datetime | None = None
     is_legacy: bool = False
@@ -90,7 +89,6 @@ def read_row(document: Document) -> Row:
         runner=reader.find("runner", str),
         queued_until=reader.time("queuedUntil"),
         message_digest=reader.find("messageDigest", bytes),
-        event_count=reader.find("eventCount", int),
         request_shards=unpack_ids(reader.document, reader.fields.get("requestShards", [])),
         expires_at=reader.time("expiresAt"),
         is_pruned=bool(reader.find("pruned", bool)),
@@ -115,6 +113,7 @@ def read_snapshot(reader: FieldReader) -> Snapshot:
         message_id=reader.find("messageId", str),
         message_text=reader.find("messageText", str),
         last_message_id=reader.find("lastMessageId", str),
+        event_count=reader.find("eventCount", int),
     )
 
 
@@ -168,6 +167,7 @@ def snapshot_fields(snapshot: Snapshot, owner_id: str, attempt: str) -> dict[str
         messageId=snapshot.message_id,
         messageText=snapshot.message_text,
         lastMessageId=snapshot.last_message_id,
+        eventCount=snapshot.event_count,
         ownerId=owner_id,
         attempt=attempt,
     )

@@ -20,7 +20,8 @@ CHATS = 200
 MINUTE = 60.0  # seconds
 RAMP = 20.0  # seconds until all of them are there
 ABORTS = 20  # a minute
-WORDS = "word " * 25
+WORDS = "word " * 75
+PAUSE = 200  # milliseconds between words: an answer of 15 seconds, five events a second
 MOST_THREADS = 40
 GOAL = 1.0  # seconds, 99th percentile of abort answers
 
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.bench
 def process(emulator_host: str, project_id: str, tmp_path: Path) -> Iterator[ServerProcess]:
     settings = {"STORE": "firestore", "FIRESTORE_EMULATOR_HOST": emulator_host, "GOOGLE_CLOUD_PROJECT": project_id}
     limits = {"MAX_TURNS_PER_INSTANCE": "400", "MAX_TURNS_PER_USER": "400", "RETENTION_MAX_COUNT_PER_USER": "0"}
-    made = server(tmp_path, settings | limits | {"AGENT": "echo", "ECHO_DELAY_MS": "100"})
+    made = server(tmp_path, settings | limits | {"AGENT": "echo", "ECHO_DELAY_MS": str(PAUSE)})
     with running(made):
         yield made
 

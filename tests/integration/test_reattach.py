@@ -108,6 +108,24 @@ async def test_a_turn_within_the_first_interval_writes_no_segment(stores: Stores
         assert told == await asyncio.wait_for(collect(turn.broadcast.read()), 1)
 
 
+async def test_a_reader_elsewhere_in_the_middle_of_a_short_turn_is_told_its_end_by_its_own_number(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The events between were never written: the gap in the numbers says so, and the end carries the whole message."""
+    monkeypatch.setattr(recording, "INTERVAL", 60)
+    go_on = asyncio.Event()
+    async with instances(ScriptedAgent([*PARTS, go_on, *PARTS]), stores.open(), stores.open()) as (here, there):
+        turn = await here.start(request_of())
+        reader = asyncio.create_task(there.read(turn, 2))
+        await stores.wait(INTERVAL)
+        go_on.set()
+        whole = await here.read(turn)
+        assert await there.store.read_segments(ANN, turn.lease.snapshot_id) == []
+        assert await reader == [whole[-1]]
+    assert (whole[-1].id, whole[-1].event.name) == (6, "turn-end")
+    assert whole[-1].event.data["message"]["content"] == [{"text": "one two" * 2}]
+
+
 async def collect(events: AsyncIterator[NumberedEvent]) -> list[NumberedEvent]:
     return [event async for event in events]
 

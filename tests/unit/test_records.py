@@ -42,6 +42,7 @@ HEAD = Snapshot(
     message_id="q",
     message_text="Hello",
     last_message_id="m2",
+    event_count=7,
 )
 
 

@@ -29,6 +29,7 @@ SNAPSHOT = Snapshot(
     snapshot_id="row",
     parent_id="parent",
     origin=Origin.TURN,
+    event_count=7,
     status=SnapshotStatus.COMPLETED,
     finish_reason="stop",
     error={"status": "INTERNAL", "details": {"n": [1, None, 1.5]}},
