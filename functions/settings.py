@@ -36,6 +36,7 @@ OIDC_KEYS_URL: Final = "https://www.googleapis.com/oauth2/v3/certs"
 MEBIBYTE: Final = 1024 * 1024
 BEATS_UNTIL_STALE: Final = 3  # two lost heartbeats in a row must not cost a live turn its lease
 LONGEST_WAIT: Final = 55.0  # under the 60 seconds after which proxies cut a silent request
+LONGEST_STREAM: Final = 3600.0  # as long as Cloud Run lets one request take
 
 _ORIGIN = re.compile(r"https?://[^/?#\s@*]+")
 _KEYS_URL = re.compile(r"https?://[^/?#\s@]+(/[^\s#]*)?")
@@ -71,9 +72,11 @@ class Settings:
     tasks_endpoint: str | None
     max_body_bytes: int
     max_state_bytes: int
+    max_messages: int
     max_turns_per_instance: int
     max_turns_per_user: int
     wait_max: float
+    stream_max: float
     stream_segments: SegmentKeeper
     stream_ttl: float
     auth: AuthKind
@@ -134,9 +137,11 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         tasks_endpoint=env.text("TASKS_ENDPOINT"),
         max_body_bytes=env.integer("MAX_BODY_BYTES", 8 * MEBIBYTE, 1),
         max_state_bytes=env.integer("MAX_STATE_BYTES", 64 * MEBIBYTE, 1),
+        max_messages=env.integer("MAX_MESSAGES", 100_000, 1, 100_000_000),
         max_turns_per_instance=env.integer("MAX_TURNS_PER_INSTANCE", 200, 1),
         max_turns_per_user=env.integer("MAX_TURNS_PER_USER", 5, 1),
         wait_max=env.number("WAIT_MAX", LONGEST_WAIT, 0, LONGEST_WAIT),
+        stream_max=env.seconds("STREAM_MAX", LONGEST_STREAM, LONGEST_STREAM),
         stream_segments=env.choice("STREAM_SEGMENTS", SEGMENT_KEEPERS, "firestore"),
         stream_ttl=env.seconds("STREAM_TTL", 3600.0),
         auth=env.choice("AUTH", AUTHENTICATIONS, "none"),

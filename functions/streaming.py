@@ -22,11 +22,13 @@ class EventStream(Response):
         frames: AsyncGenerator[bytes, None],
         headers: dict[str, str] | None = None,
         comment: bytes | None = COMMENT,  # None for readers that cannot bear any
+        longest: float | None = None,  # seconds, for readers that do not even take the frame that tells them to leave
     ) -> None:
         self.status_code = 200
         self.background = None
         self._frames = frames
         self._comment = comment
+        self._longest = longest
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no", **(headers or {})})
         del self.headers["content-length"]
 
@@ -38,7 +40,7 @@ class EventStream(Response):
         sending = asyncio.create_task(self._send(send))
         leaving = asyncio.create_task(wait_for_disconnect(receive))
         try:
-            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sending, leaving), timeout=self._longest, return_when=asyncio.FIRST_COMPLETED)
         finally:
             leaving.cancel()
             sending.cancel()

@@ -96,6 +96,7 @@ def build(settings: Settings) -> Application:
         turns_per_instance=settings.max_turns_per_instance,
         turns_per_user=settings.max_turns_per_user,
         compact_at_tokens=settings.compact_at_tokens,
+        max_messages=settings.max_messages,
     )
     telemetry = Telemetry(_calls.snapshot)
     engine = Engine(
@@ -150,6 +151,7 @@ def make_store(settings: Settings) -> FullStore:
         "checkpoint_interval": settings.checkpoint_interval,
         "shard_size": settings.shard_size,
         "max_state_size": settings.max_state_bytes,
+        "max_messages": settings.max_messages,
         "lease_staleness": settings.lease_staleness,
         "retention": RetentionRules(settings.retention_max_idle_days, settings.retention_max_count_per_user),
         "legacy_owner": settings.legacy_owner,

@@ -3,6 +3,7 @@
     StoreError
     ├── InvalidRequestError            invalid_request
     ├── StateTooLargeError             payload_too_large
+    │   └── TooManyMessagesError       payload_too_large
     ├── NotFoundError
     │   ├── SessionNotFoundError       session_not_found
     │   ├── SnapshotNotFoundError      snapshot_not_found
@@ -55,6 +56,13 @@ class StateTooLargeError(StoreError):
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(f"The state would take {size:,} bytes; the limit is {limit:,}.", limit=limit)
+
+
+class TooManyMessagesError(StateTooLargeError):
+    """The transcript is as long as it may become; nothing was written."""
+
+    def __init__(self, limit: int) -> None:
+        StoreError.__init__(self, f"The transcript has as many messages as it may have: {limit:,}.", limit=limit)
 
 
 class NotFoundError(StoreError):

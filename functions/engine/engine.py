@@ -25,6 +25,7 @@ from store.contract import QueuedTurns, RetentionStore, TurnStore
 from store.errors import StoreError, UnavailableError
 from store.ids import mint_id
 from store.models import Adoption, Beat, Claim, Lease, NewSession, Origin, SameSend, Scope
+from store.rules.history import require_room
 from store.state import State
 
 _Result = TypeVar("_Result")
@@ -84,8 +85,10 @@ class Engine:
         return lease if isinstance(lease, SameSend) else self._run(request, lease)
 
     def start_without_store(self, request: TurnRequest, state: State) -> RunningTurn:
-        """Runs a turn on a state that the caller keeps itself. Raises what `TurnRequest.accept` raises."""
+        """Runs a turn on a state that the caller keeps itself. TooManyMessagesError, and what `TurnRequest.accept`
+        raises."""
         self._require_room(request.scope, None)
+        require_room(state, self._limits.max_messages)
         request.accept(state)
         nowhere = NoStore()
         lease = nowhere.lease(request.scope, state, self._mint)

@@ -8,17 +8,21 @@ from starlette.responses import Response
 from functions.dialects.native import ERROR, MEDIA_TYPE, frame
 from functions.engine.attaching import events_of_turn
 from functions.engine.broadcast import NumberedEvent
+from functions.engine.deadlines import until_deadline
 from functions.engine.following import can_continue
 from functions.engine.requests import TurnRequest
+from functions.engine.running import RunningTurn
 from functions.errors import status_of_code
 from functions.handlers.context import Context
 from functions.replies import JsonReply
 from functions.streaming import EventStream, wait_for_disconnect
 from functions.wire.queries import ReattachQuery, last_event_id
 from functions.wire.turns import ChatRequest
-from store.errors import DetachUnsupportedError, SnapshotNotFoundError
+from store.errors import DeadlineExceededError, DetachUnsupportedError, SnapshotNotFoundError
 from store.ids import mint_id
 from store.models import NewSession, SameSend, SnapshotStatus
+
+_LAST_WORDS = 5.0  # seconds that a reader has for taking them
 
 
 async def chat(context: Context) -> Response:
@@ -27,14 +31,12 @@ async def chat(context: Context) -> Response:
     application = context.application
     if request.detach and not application.settings.works_after_response:
         raise DetachUnsupportedError("This deployment cannot work after its response.")
-    scope = context.scope
     if request.detach:
         session_id, snapshot_id = await application.engine.start_detached(_turn_request(context, request))
         pending = {"sessionId": session_id, "snapshotId": snapshot_id, "status": SnapshotStatus.PENDING.value}
         return JsonReply(pending, 202)
     turn = await application.engine.start(_turn_request(context, request))
-    events = events_of_turn(application.engine, application.store, scope, turn)
-    return await _reply(context, events)
+    return await _reply(context, events_for(context, turn))
 
 
 async def reattach(context: Context) -> Response:
@@ -49,12 +51,35 @@ async def reattach(context: Context) -> Response:
     turn = SameSend(snapshot.session_id, snapshot_id, is_running=not snapshot.status.is_terminal)
     if not await can_continue(store, context.scope, snapshot, after):
         return Response(status_code=204)
-    return await _reply(context, events_of_turn(context.application.engine, store, context.scope, turn, after))
+    return await _reply(context, events_for(context, turn, after))
+
+
+def events_for(
+    context: Context, turn: RunningTurn | SameSend, after: int = 0, *, is_kept: bool = True
+) -> AsyncGenerator[NumberedEvent, None]:
+    """The turn's events behind number `after`, for as long as a request may be open. `is_kept` is whether the turn can
+    be found again then."""
+    parts = context.application
+    events = events_of_turn(parts.engine, parts.store, context.scope, turn, after)
+    seconds = parts.settings.stream_max
+    error = DeadlineExceededError(f"A request may be open for {seconds:g} seconds.")
+    return until_deadline(events, seconds, _told_more(error, turn) if is_kept else error, after)
+
+
+def _told_more(error: DeadlineExceededError, turn: RunningTurn | SameSend) -> DeadlineExceededError:
+    named = turn.lease if isinstance(turn, RunningTurn) else turn
+    where = f"Re-attach to the turn {named.snapshot_id} with the last event's id."
+    return DeadlineExceededError(f"{error.message} {where}", sessionId=named.session_id, snapshotId=named.snapshot_id)
+
+
+def longest_stream(context: Context) -> float:
+    """Seconds after which a stream is cut whose reader has not taken its last event."""
+    return context.application.settings.stream_max + _LAST_WORDS
 
 
 async def _reply(context: Context, events: AsyncGenerator[NumberedEvent, None]) -> Response:
     if wants_stream(context):
-        return EventStream(_frames(events))
+        return EventStream(_frames(events), longest=longest_stream(context))
     return await _last_event(context, events)
 
 

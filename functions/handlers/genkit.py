@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 from starlette.responses import Response
 
@@ -11,10 +12,9 @@ from functions.agents.catalogue import catalogue, keeps_state
 from functions.dialects import genkit as dialect
 from functions.dialects.genkit import Chunks, PreconditionError
 from functions.dialects.native import ERROR, TURN_END
-from functions.engine.attaching import events_of_turn
 from functions.engine.requests import TurnRequest
 from functions.engine.running import RunningTurn
-from functions.handlers.chat import wants_stream
+from functions.handlers.chat import events_for, longest_stream, wants_stream
 from functions.handlers.context import Context, Handler
 from functions.handlers.genkit_sessions import Place, client_id, latest, place_of
 from functions.replies import JsonReply
@@ -78,7 +78,7 @@ async def run_agent(context: Context) -> Response:
             return _refusal(error)
         answers = _one({"error": dialect.error_out(error)})
     if is_streamed:
-        return EventStream(_frames(answers), comment=None)
+        return EventStream(_frames(answers), comment=None, longest=longest_stream(context))
     return await _last(context, answers)
 
 
@@ -115,7 +115,8 @@ async def _start_without_store(context: Context, call: AgentCall, agent: Agent) 
         raise PreconditionError(f"Cannot detach from agent {agent.name}: nothing would keep the result.")
     given_id = (call.init.state or {}).get("sessionId")
     state = EMPTY if call.init.state is None else dialect.state_in(call.init.state)
-    request = _request(context, call, agent, Place())
+    # Nothing keeps what it produces once its reader has left.
+    request = replace(_request(context, call, agent, Place()), cancels_on_disconnect=True)
     try:
         turn = context.application.engine.start_without_store(request, state)
     except StoreError as error:
@@ -152,12 +153,12 @@ async def _one(answer: Json) -> AsyncGenerator[Json, None]:
 
 async def _answers(context: Context, turn: RunningTurn, session_id: str, *, keeps: bool) -> AsyncGenerator[Json, None]:
     """The turn's chunks, and its result or an error, whatever happens."""
-    chunks, parts = Chunks(), context.application
-    events = events_of_turn(parts.engine, parts.store, context.scope, turn)
+    chunks = Chunks()
+    events = events_for(context, turn, is_kept=keeps)
     try:
         async for _, (name, data) in events:
             if name == ERROR:
-                yield {"error": {"status": dialect.status_of_code(data["code"]), "message": data["message"]}}
+                yield {"error": _event_error(data, session_id)}
                 return
             if name == TURN_END and turn.settled is not None:
                 settled = turn.settled
@@ -175,6 +176,14 @@ async def _answers(context: Context, turn: RunningTurn, session_id: str, *, keep
         yield _BROKEN
     finally:
         await events.aclose()
+
+
+def _event_error(data: Json, session_id: str) -> Json:
+    """Where the turn goes on without this reader, with what it can be found by."""
+    error: dict[str, Json] = {"status": dialect.status_of_code(data["code"]), "message": data["message"]}
+    if "snapshotId" not in data:
+        return error
+    return error | {"details": {"sessionId": session_id, "snapshotId": data["snapshotId"]}}
 
 
 def _turn_end(settled: Snapshot, keeps: bool) -> Json:

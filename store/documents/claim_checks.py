@@ -23,7 +23,7 @@ from store.layout.chain import Ground
 from store.layout.records import Record
 from store.layout.rows import Row
 from store.models import Claim, SameSend, Scope, SnapshotStatus
-from store.rules.history import has_message
+from store.rules.history import has_message, require_room
 from store.rules.lease import RETRY_AFTER_SECONDS, is_live, is_resumable, seconds_to_expiry, status_at
 from store.state import EMPTY
 
@@ -87,6 +87,7 @@ def is_available(model: str | None, models: frozenset[str] | None) -> bool:
 
 def check_size(shelf: Shelf, parent: Ground | None, claim: Claim) -> None:
     """Refuses a message that the state cannot take, before an agent has worked for nothing."""
+    require_room(parent.state if parent else EMPTY, shelf.options.max_messages)
     size = (parent.state.size if parent else 0) + (len(claim.message.text) if claim.message else 0)
     if size > shelf.options.max_state_size:
         raise StateTooLargeError(size, shelf.options.max_state_size)

@@ -33,6 +33,7 @@ class Options:
     base_size: int = 131_072
     commit_size: int = 3_145_728
     max_state_size: int = 67_108_864
+    max_messages: int = 100_000
     cache_size: int = 67_108_864
     lease_staleness: float = 60.0
     share_runs: bool = True
@@ -46,6 +47,7 @@ class Options:
         _require_range("base_size", self.base_size, 0, 500_000)
         _require_range("commit_size", self.commit_size, 65_536, 10_000_000)
         _require_range("max_state_size", self.max_state_size, 1, 2**40)
+        _require_range("max_messages", self.max_messages, 1, 100_000_000)
         _require_range("cache_size", self.cache_size, 0, 2**40)
         if self.max_persisted_chain_length is not None:
             _require_range("max_persisted_chain_length", self.max_persisted_chain_length, 1, 1_000_000)

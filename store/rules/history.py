@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from store.canonical import Json
+from store.errors import TooManyMessagesError
 from store.state import Raw, State
 
 
@@ -20,6 +21,12 @@ def messages_of(state: State | None) -> Sequence[Raw]:
 def has_message(state: State | None, message_id: str) -> bool:
     """Whether the transcript holds a message of that id."""
     return state is not None and state.messages is not None and state.messages.has(message_id)
+
+
+def require_room(state: State | None, limit: int) -> None:
+    """TooManyMessagesError where the transcript has `limit` messages or more already."""
+    if len(messages_of(state)) >= limit:
+        raise TooManyMessagesError(limit)
 
 
 def is_compaction(message: Json) -> bool:

@@ -67,6 +67,7 @@ WRONG_OPTIONS: dict[str, tuple[Any, ...]] = {
     "base_size": (-1, 500_001, 1.5, None, True),
     "commit_size": (0, 65_535, 10_000_001, 1.5, None),
     "max_state_size": (0, 2**40 + 1, None),
+    "max_messages": (0, -1, 100_000_001, 1.5, None, True),
     "cache_size": (-1, 2**40 + 1, None),
     "max_persisted_chain_length": (0, -1, True, 1.0, "1"),
     "lease_staleness": (0, -1, 86_401, float("nan"), float("inf"), "60", None, True),

@@ -25,6 +25,7 @@ def test_an_empty_environment_serves_the_file_store_on_the_own_machine() -> None
     assert (settings.agent, settings.auth, settings.cors_origins) == ("echo", "none", ())
     assert (settings.heartbeat_interval, settings.lease_staleness) == (15.0, 60.0)
     assert (settings.max_body_bytes, settings.max_state_bytes) == (8 * 1024**2, 64 * 1024**2)
+    assert (settings.stream_max, settings.max_messages) == (3600.0, 100_000)
     assert (settings.wait_max, settings.stream_ttl, settings.sweep_interval) == (55.0, 3600.0, None)
     assert (settings.max_chain_length, settings.compact_at_tokens, settings.log_format) == (None, 0, "text")
     assert not settings.deployed
@@ -62,6 +63,9 @@ def test_a_missing_project_is_one_clear_line() -> None:
         ("HEARTBEAT_INTERVAL", "0", "must be more than 0 seconds"),
         ("HEARTBEAT_INTERVAL", "nan", "must be a number, not 'nan'"),
         ("WAIT_MAX", "56", "must be at most 55, not 56"),
+        ("STREAM_MAX", "3600.5", "must be at most 3600, not 3600.5"),
+        ("STREAM_MAX", "0", "must be more than 0 seconds"),
+        ("MAX_MESSAGES", "0", "must be at least 1, not 0"),
         ("ON_DISCONNECT", "stop", "must be one of continue, cancel, not 'stop'"),
         ("CPU_ALWAYS", "maybe", "must be on or off, not 'maybe'"),
         ("AUTH", "basic", "must be one of none, firebase, not 'basic'"),
