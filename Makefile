@@ -8,7 +8,7 @@ WITH_EMULATOR := $(PY) -m functions.cli.emulator --
 SERVE := $(BIN)/functions-framework --target app --source functions/main.py
 
 .DEFAULT_GOAL := help
-.PHONY: help serve serve-emulator test test-all test-slow bench check requirements clean
+.PHONY: help serve serve-emulator test test-all test-slow bench check audit requirements clean
 
 help: ## shows the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -30,7 +30,7 @@ serve-emulator: $(VENV)/.runtime ## the same on a Firestore emulator
 test: $(VENV)/.dev ## runs the tests on a Firestore emulator; ARGS go to pytest
 	@exec $(WITH_EMULATOR) $(PYTEST)
 
-test-all: $(VENV)/.dev ## the tests, and those that need Node.js or a browser
+test-all: $(VENV)/.dev ## the tests, and those that need Node.js, a browser or a deployable package
 	@exec $(WITH_EMULATOR) $(PYTEST) -m "not slow and not bench"
 
 test-slow: $(VENV)/.dev ## the tests that take minutes
@@ -39,27 +39,32 @@ test-slow: $(VENV)/.dev ## the tests that take minutes
 bench: $(VENV)/.dev ## the measurements
 	@exec $(WITH_EMULATOR) $(PYTEST) --timeout 1800 -s -m bench
 
-check: $(VENV)/.dev ## lint, format, types, and whether requirements.txt is up to date
+check: $(VENV)/.dev ## lint, format, types, and whether the locked requirements are up to date
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(PY) tools/requirements.py --check
 
-requirements: $(VENV)/.runtime ## makes functions/requirements.txt from pyproject.toml
-	$(PY) tools/requirements.py
+audit: $(VENV)/.dev ## fails on known advisories of what is deployed; says so where nobody can be asked
+	$(PY) tools/audit.py
+
+requirements: $(VENV)/.dev ## locks pyproject.toml's dependencies; ARGS=--upgrade takes newer versions
+	$(PY) tools/requirements.py $(ARGS)
 
 clean: ## removes what make and the tools made; the file store's data stays
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find store functions tests tools -name __pycache__ -prune -exec rm -rf {} +
 
-$(VENV)/.runtime: pyproject.toml
+$(VENV)/.runtime: pyproject.toml functions/requirements.txt
 	@$(make_venv)
-	$(PY) -m pip install -qq --editable .
+	$(PY) -m pip install -qq --require-hashes --requirement functions/requirements.txt
+	$(PY) -m pip install -qq --no-deps --editable .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml
+$(VENV)/.dev: pyproject.toml requirements-dev.txt
 	@$(make_venv)
-	$(PY) -m pip install -qq --editable '.[dev]'
+	$(PY) -m pip install -qq --require-hashes --requirement requirements-dev.txt
+	$(PY) -m pip install -qq --no-deps --no-build-isolation --editable .
 	@touch $@ $(VENV)/.runtime
 
 define say_how_to_chat

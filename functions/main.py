@@ -25,8 +25,10 @@ def _make_importable() -> None:
     package = importlib.util.module_from_spec(spec)
     sys.modules["functions"] = package
     spec.loader.exec_module(package)
-    if str(_HERE) not in sys.path:
-        sys.path.append(str(_HERE))  # `store` lies beside this file in a deployment
+    # `store` lies beside this file where this folder alone was deployed, beside the folder where the root was.
+    home = _HERE if (_HERE / "store").is_dir() else _HERE.parent
+    if str(home) not in sys.path:
+        sys.path.append(str(home))
 
 
 if "functions" not in sys.modules:
