@@ -20,7 +20,7 @@ from store.models import Lease, Segment
 _LOG = logging.getLogger("firesession.recording")
 INTERVAL: Final = 1.0  # seconds
 LONGEST_INTERVAL: Final = 10.0
-_PAUSE_PER_WRITE: Final = 10  # a log writes for a tenth of its time at most
+_PAUSE_PER_WRITE: Final = 4  # a log writes for a fifth of its time at most
 
 
 def pause_after(seconds: float) -> float:
