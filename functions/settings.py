@@ -1,7 +1,7 @@
 """All settings of the server: their names, defaults and limits. Read once, at the start; nothing else reads the
 environment. Values are checked here and together (`require_consistent`), so that a wrong one stops the start.
 
-Durations are seconds. `deployed` means that the platform runs us (`K_SERVICE` is set).
+Durations are seconds. `deployed` means that the platform runs us: `K_SERVICE` is set, and not by Firebase's emulator.
 """
 
 import re
@@ -109,8 +109,10 @@ class Settings:
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """The settings of `environ`; SettingsError names the first wrong one. Does no I/O."""
     env = Environment(environ)
-    deployed = env.text("K_SERVICE") is not None
     emulator_host = env.text("FIRESTORE_EMULATOR_HOST")
+    # Firebase's emulator names a K_SERVICE too. Its own mark does not count alone: no real data may depend on it.
+    emulated = env.text("FUNCTIONS_EMULATOR") == "true" and emulator_host is not None
+    deployed = env.text("K_SERVICE") is not None and not emulated
     settings = Settings(
         deployed=deployed,
         port=env.integer("PORT", 8080, 1, 65535),

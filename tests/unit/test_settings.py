@@ -94,6 +94,16 @@ def test_a_deployed_server_refuses_to_believe_every_caller() -> None:
     assert refusal(K_SERVICE="api", GOOGLE_CLOUD_PROJECT="p").name == "AUTH"
 
 
+def test_the_emulator_of_functions_is_no_deployment_while_its_data_is_emulated_too() -> None:
+    """It sets K_SERVICE as the platform does; its own mark alone would open real documents to every caller."""
+    emulated = {"K_SERVICE": "api", "FUNCTIONS_EMULATOR": "true", "GCLOUD_PROJECT": "demo-x"}
+    assert refusal(**emulated).name == "AUTH"
+    assert not read_settings(emulated | {"FIRESTORE_EMULATOR_HOST": "127.0.0.1:8085"}).deployed
+    assert (
+        refusal(**emulated | {"FUNCTIONS_EMULATOR": "false", "FIRESTORE_EMULATOR_HOST": "127.0.0.1:1"}).name == "AUTH"
+    )
+
+
 FIREBASE = {"AUTH": "firebase", "GOOGLE_CLOUD_PROJECT": "demo-x"}
 SCHEDULED = {"SCHEDULER_ACCOUNT": "sweeper@demo-x.iam.example.com", "OIDC_AUDIENCE": "https://api.example.com"}
 
