@@ -2,13 +2,14 @@
 
 import logging
 import time
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from functions.cors import cors_headers, is_preflight, preflight_headers
+from functions.dialects import genkit
 from functions.errors import (
     MethodNotAllowedError,
     RouteNotFoundError,
@@ -35,16 +36,18 @@ from functions.handlers.transcripts import (
 )
 from functions.handlers.turn import turn
 from functions.identity.access import Access, admit
-from functions.logs import about, trace_of
+from functions.logs import about, begin, coded
 from functions.replies import JsonReply
 from functions.security import harden
 from functions.settings import Settings
-from functions.wiring import Application, application
+from functions.wire.headers import require_small_headers
+from functions.wiring import application
 from store.errors import InvalidRequestError, StoreError
 from store.firestore.calls import counting
 
 _LOG = logging.getLogger("firesession.app")
 COSTS_HEADER: Final = "x-firesession-costs"
+GENKIT_PATHS: Final = "/agents/"
 
 
 class Route(NamedTuple):
@@ -93,42 +96,47 @@ ROUTES: Final = (
 
 async def serve(request: Request, settings: Settings, function: str | None = None) -> Response:
     """Answers one request with the routes of `function`, or with all of them. Never raises."""
-    headers = cors_headers(settings.cors_origins, request.headers.get("origin"))
-    if is_preflight(request.method, request.headers):
-        preflight = preflight_headers(settings.cors_origins, request.headers.get("origin"))
-        return harden(Response(status_code=204, headers=preflight))
-    about(trace=trace_of(request.headers))
-    try:
-        response = await _handle(request, settings, function)
-    except ClientDisconnect:
-        response = Response(status_code=499)  # the client left while its body was being read
-    except Exception as error:
-        application(settings).telemetry.refused(getattr(error, "code", "internal"))
-        response = _failure(request, error)
-    response.headers.update(headers)
+    begin(request.headers)
+    answering = _costed if COSTS_HEADER in request.headers else _answer
+    response = await answering(request, settings, function)
+    response.headers.update(cors_headers(settings.cors_origins, request.headers.get("origin")))
     return harden(response)
 
 
-async def _handle(request: Request, settings: Settings, function: str | None) -> Response:
-    """The handler's answer; with what it has cost in its headers where the request asks for that. A stream's headers
-    leave before its turn has run, so they tell the claim's cost alone."""
-    route, values = find_route(request, function)
-    parts = application(settings)
-    if COSTS_HEADER not in request.headers:
-        return await _admitted(parts, route, request, values)
+async def _costed(request: Request, settings: Settings, function: str | None) -> Response:
+    """The answer, with what it has cost in its headers. A stream's leave before its turn has run, so they tell the
+    claim's cost alone."""
     started = time.perf_counter()
     with counting() as calls:
-        response = await _admitted(parts, route, request, values)
+        response = await _answer(request, settings, function)
         tally = calls.snapshot()
     response.headers["Server-Timing"] = f"total;dur={(time.perf_counter() - started) * 1000:.1f}"
     response.headers[COSTS_HEADER] = f"rpcs={tally.sent}, read={tally.read}, written={tally.written}"
     return response
 
 
-async def _admitted(parts: Application, route: Route, request: Request, values: dict[str, str]) -> Response:
+async def _answer(request: Request, settings: Settings, function: str | None) -> Response:
+    """The handler's answer, or what an error becomes."""
+    try:
+        require_small_headers(request.headers.raw)
+        if is_preflight(request.method, request.headers):
+            preflight = preflight_headers(settings.cors_origins, request.headers.get("origin"))
+            return Response(status_code=204, headers=preflight)
+        return await _handle(request, settings, function)
+    except ClientDisconnect:
+        return Response(status_code=499)  # the client left while its body was being read
+    except Exception as error:
+        application(settings).telemetry.refused(getattr(error, "code", StoreError.code))
+        return _failure(request, error)
+
+
+async def _handle(request: Request, settings: Settings, function: str | None) -> Response:
+    route, values = find_route(request, function)
+    about(session=values.get("sessionId"), snapshot=values.get("snapshotId"))
+    parts = application(settings)
     # Before the body is read: a stranger cannot make us parse anything.
     caller = await admit(parts.authentication, route.access, request.headers)
-    with parts.telemetry.span(f"{route.method} {route.path}", {"function": route.function}):
+    with parts.telemetry.span(f"{route.method} {route.path}", {"function": route.function}, request.headers):
         return await route.handler(Context(parts, request, values, caller))
 
 
@@ -173,7 +181,14 @@ def _values(route: Route, segments: list[str]) -> dict[str, str] | None:
 def _failure(request: Request, error: Exception) -> Response:
     status = status_of(error)
     if not isinstance(error, StoreError):
-        _LOG.exception("%s %s failed", request.method, request.scope["path"], exc_info=error)
+        known = {"code": StoreError.code}
+        _LOG.exception("%s %s failed", request.method, request.scope["path"], exc_info=error, extra=known)
     elif status >= 500:
-        _LOG.error("%s %s: %s: %s", request.method, request.scope["path"], error.code, error.message)
-    return JsonReply(error_body(error), status, headers=error_headers(error))
+        _LOG.error("%s %s: %s", request.method, request.scope["path"], error.message, extra=coded(error))
+    return JsonReply(_told(request, error), status, headers=error_headers(error))
+
+
+def _told(request: Request, error: Exception) -> dict[str, Any]:
+    """The error in the shape of the dialect that the path belongs to, also where no handler was reached."""
+    is_genkits = request.scope["path"].startswith(GENKIT_PATHS)
+    return genkit.error_out(error) if is_genkits else error_body(error)

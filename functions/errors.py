@@ -7,6 +7,7 @@
     ├── PayloadTooLargeError           payload_too_large         413
     ├── UnsupportedMediaTypeError      unsupported_media_type    415
     ├── RateLimitedError               rate_limited              429
+    ├── HeadersTooLargeError           headers_too_large         431
     └── NotFoundError
         └── RouteNotFoundError         not_found                 404
 
@@ -87,6 +88,15 @@ class RateLimitedError(StoreError):
         super().__init__(message, retryAfterSeconds=max(1, math.ceil(retry_after_seconds)))
 
 
+class HeadersTooLargeError(StoreError):
+    """The request's headers are larger than the server takes."""
+
+    code = "headers_too_large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"Headers may take {limit:,} bytes.", limit=limit)
+
+
 STATUS: Final[dict[type[Exception], int]] = {
     InvalidRequestError: 400,
     UnauthenticatedError: 401,
@@ -99,6 +109,7 @@ STATUS: Final[dict[type[Exception], int]] = {
     UnsupportedMediaTypeError: 415,
     MessageIdConflictError: 422,
     RateLimitedError: 429,
+    HeadersTooLargeError: 431,
     DetachUnsupportedError: 501,
     UnavailableError: 503,
     DeadlineExceededError: 504,

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from functions.dialects.native import ARTIFACT, REASONING_DELTA, STATE_PATCH, TEXT_DELTA, TOOL_REQUEST, TOOL_RESPONSE
 from functions.errors import (
+    INTERNAL_MESSAGE,
+    HeadersTooLargeError,
     MethodNotAllowedError,
     PayloadTooLargeError,
     PermissionDeniedError,
@@ -56,6 +58,7 @@ STATUSES: Final[tuple[tuple[type[StoreError], str], ...]] = (
     (NotFoundError, "NOT_FOUND"),
     (ConflictError, "ABORTED"),
     (MessageIdConflictError, "ALREADY_EXISTS"),
+    (HeadersTooLargeError, "RESOURCE_EXHAUSTED"),
     (PayloadTooLargeError, "RESOURCE_EXHAUSTED"),
     (StateTooLargeError, "RESOURCE_EXHAUSTED"),
     (RateLimitedError, "RESOURCE_EXHAUSTED"),
@@ -80,8 +83,10 @@ HTTP: Final = {
 """The HTTP status of a canonical one; 500 for the rest."""
 
 
-def error_out(error: StoreError) -> dict[str, Json]:
-    """`{status, message, details?}`."""
+def error_out(error: Exception) -> dict[str, Json]:
+    """`{status, message, details?}`; of what is no error of ours, nothing is told."""
+    if not isinstance(error, StoreError):
+        return {"status": "INTERNAL", "message": INTERNAL_MESSAGE}
     status = next((status for kind, status in STATUSES if isinstance(error, kind)), "INTERNAL")
     message = error.message.encode("utf-8", "backslashreplace").decode()
     return {"status": status, "message": message} | ({"details": error.details} if error.details else {})

@@ -14,6 +14,7 @@ from functions.dialects.genkit import Chunks, PreconditionError
 from functions.dialects.native import ERROR, TURN_END
 from functions.engine.requests import TurnRequest
 from functions.engine.running import RunningTurn
+from functions.errors import error_headers
 from functions.handlers.chat import events_for, longest_stream, wants_stream
 from functions.handlers.context import Context, Handler
 from functions.handlers.genkit_sessions import Place, client_id, latest, place_of
@@ -50,7 +51,7 @@ def _telling(handler: Handler) -> Handler:
 
 def _refusal(error: StoreError) -> Response:
     told = dialect.error_out(error)
-    return JsonReply(told, dialect.HTTP.get(told["status"], 500))
+    return JsonReply(told, dialect.HTTP.get(told["status"], 500), headers=error_headers(error))
 
 
 def _agent(context: Context) -> Agent:

@@ -10,6 +10,7 @@ from pydantic_core import core_schema
 
 from functions.dialects.native import MEDIA_TYPE
 from functions.errors import (
+    HeadersTooLargeError,
     PayloadTooLargeError,
     PermissionDeniedError,
     UnauthenticatedError,
@@ -170,7 +171,7 @@ def _success(reply: Reply) -> Schema:
 
 
 def _failures(route: Route) -> dict[int, list[type[StoreError]]]:
-    kinds: Errors = route.errors
+    kinds: Errors = (*route.errors, HeadersTooLargeError)
     if route.body is not None or route.query is not None or route.reads_store:
         kinds += (InvalidRequestError,)
     if route.body is not None:

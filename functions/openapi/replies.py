@@ -45,20 +45,18 @@ REPLIES: Final[dict[str, Schema]] = {
         "What went wrong. Act on the code. Some codes carry more members.",
         {"code": TEXT, "message": TEXT},
         {
+            "sessionId": TEXT,
             "snapshotId": TEXT,
             "retryAfterSeconds": COUNT,
             "lastMessageId": TEXT,
             "model": TEXT,
             "messageId": TEXT,
+            "limit": COUNT,
         },
     ),
-    "AgentError": {
-        "description": "What went wrong, in Genkit's words; in ours where the caller was not let in.",
-        "anyOf": [
-            members("Genkit's words.", {"status": TEXT, "message": TEXT}, {"details": ANYTHING}),
-            one_of_them("Error"),
-        ],
-    },
+    "AgentError": members(
+        "What went wrong, in Genkit's words.", {"status": TEXT, "message": TEXT}, {"details": ANYTHING}
+    ),
     "Part": {
         "anyOf": [
             *map(

@@ -74,7 +74,11 @@ async def test_what_is_stored_belongs_to_the_tenant_and_the_user_of_the_token(ap
 )
 async def test_strangers_get_nowhere_and_not_even_a_parser(app: App, route: Route, headers: dict[str, str]) -> None:
     response = await app.http.request(route.method, path_of(route), headers=headers, content=UNREADABLE)
-    assert ok(response, 401)["code"] == "unauthenticated"
+    told = ok(response, 401)
+    if route.path.startswith("/agents/"):
+        assert (told["status"], set(told)) == ("UNAUTHENTICATED", {"status", "message"})
+    else:
+        assert told["code"] == "unauthenticated"
     assert response.headers["www-authenticate"] == "Bearer"
     assert await app.documents() == {}
 
@@ -97,6 +101,18 @@ async def test_a_token_without_the_tenants_claim_is_refused(app: App, org: Any) 
     assert ok(response, 403)["code"] == "permission_denied"
     assert "www-authenticate" not in response.headers
     assert await app.documents() == {}
+
+
+async def test_genkits_clients_are_told_in_their_own_words_who_is_let_in(app: App) -> None:
+    for route in (route for route in CLOSED if route.path.startswith("/agents/")):
+        path = path_of(route).replace("some-id", "echo")
+        for headers in ({}, {"accept": STREAM}):
+            told = ok(await app.http.post(path, json={}, headers=ada(org=None) | headers), 403)
+            assert (told["status"], set(told)) == ("PERMISSION_DENIED", {"status", "message"})
+    wrong_method = ok(await app.http.get("/agents/echo"), 405)
+    assert (wrong_method["status"], set(wrong_method)) == ("INVALID_ARGUMENT", {"status", "message"})
+    nowhere = ok(await app.http.post("/agents/echo/nothing", headers=ada()), 404)
+    assert (nowhere["status"], set(nowhere)) == ("NOT_FOUND", {"status", "message"})
 
 
 async def test_a_queues_callback_is_let_in_by_the_schedulers_token_alone(app: App) -> None:

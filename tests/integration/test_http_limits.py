@@ -5,7 +5,6 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,14 +12,12 @@ import pytest
 
 from functions import wiring
 from functions.wire import body
-from tests.acceptance.chat_client import client, ok, send
-from tests.acceptance.server_process import running, server
+from tests.acceptance.chat_client import ok, send
 from tests.integration.http_app import App, served
 
 JSON = {"content-type": "application/json"}
 ENDLESS = {"message": "/sleep 600", "detach": True}
 QUIET = {"HEARTBEAT_INTERVAL": "600", "LEASE_STALENESS": "3600", "STREAM_SEGMENTS": "off"}  # turns write nothing aside
-HEADER_LIMIT = 65_536  # bytes that the web server keeps of headers that are not complete; one read may bring more
 
 
 async def start(app: App, user: str) -> dict[str, Any]:
@@ -183,21 +180,3 @@ async def test_waiting_ends_at_the_settings_limit_whatever_is_asked() -> None:
             query = {"snapshotId": turn["snapshotId"], "wait": 55}
             assert ok(await app.http.get("/snapshot", params=query))["status"] == "pending"
         ok(await app.http.get("/snapshot", params=query | {"wait": 55.1}), 400)
-
-
-async def status_with_header(http: httpx.AsyncClient, size: int) -> int | None:
-    """The status of an answer to a request with `size` bytes of one header; None where the server hung up."""
-    try:
-        return (await http.get("/health", headers={"x-long": "a" * size})).status_code
-    except (httpx.RemoteProtocolError, httpx.WriteError, httpx.ReadError):
-        return None
-
-
-async def test_headers_are_bounded_and_a_long_one_harms_nobody(tmp_path: Path) -> None:
-    process = server(tmp_path, {"STORE": "memory"})
-    with running(process):
-        async with client(process.url) as http:
-            assert await status_with_header(http, HEADER_LIMIT - 1000) == 200
-            assert await status_with_header(http, 16 * HEADER_LIMIT) in (None, 400, 431)
-            assert (await http.get("/health")).status_code == 200
-        assert "Traceback" not in process.output

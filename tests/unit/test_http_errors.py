@@ -4,6 +4,7 @@ import pytest
 
 from functions.errors import (
     INTERNAL_MESSAGE,
+    HeadersTooLargeError,
     MethodNotAllowedError,
     PayloadTooLargeError,
     PermissionDeniedError,
@@ -65,6 +66,7 @@ ANSWERS = [
     (UnsupportedMediaTypeError("x"), 415, "unsupported_media_type"),
     (MessageIdConflictError("m"), 422, "message_id_conflict"),
     (RateLimitedError("x", 1), 429, "rate_limited"),
+    (HeadersTooLargeError(5), 431, "headers_too_large"),
     (DataLossError("snapshots/a/b", "x"), 500, "data_loss"),
     (StoreError("x"), 500, "internal"),
     (DetachUnsupportedError("x"), 501, "detach_unsupported"),

@@ -54,7 +54,7 @@ def test_a_chat_answers_json_or_a_stream_and_names_its_conflicts() -> None:
 
 
 def test_a_liveness_check_names_no_failure_of_the_store() -> None:
-    assert set(responses("/health", "get")) == {"200", "500"}
+    assert set(responses("/health", "get")) == {"200", "431", "500"}
 
 
 def test_queries_and_paths_become_parameters_with_their_limits() -> None:
