@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextvars import Context
 
 from store.contract import RetentionStore
 
@@ -14,7 +15,8 @@ class SweepLoop:
     def __init__(self, store: RetentionStore, interval: float) -> None:
         self._store = store
         self._interval = interval
-        self._task = asyncio.create_task(self._run(), name="firesession-sweep")
+        # A context of its own: it is not about the request that came first.
+        self._task = asyncio.create_task(self._run(), name="firesession-sweep", context=Context())
 
     async def _run(self) -> None:
         while True:

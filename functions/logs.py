@@ -1,6 +1,7 @@
 """Log lines: plain text on a terminal, JSON that Cloud Logging understands where deployed. Never a message's text.
 
-What a request is about (trace, session, snapshot) comes from a context variable, so that no module has to pass it.
+What a request is about (trace, session, snapshot) comes from a context variable, so that no module has to pass it; the
+code of an error goes along as `extra=coded(error)`.
 """
 
 import json
@@ -13,17 +14,30 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from functions.settings import Settings
+from store.errors import StoreError
 
-FIELDS: Final = ("trace", "session", "snapshot", "code")
+FIELDS: Final = ("session", "snapshot")
+SERVERS: Final = ("uvicorn.error", "gunicorn.error")  # loggers with handlers of their own
 _about: ContextVar[dict[str, str] | None] = ContextVar("firesession_about", default=None)
 _TRACE: Final = re.compile(r"([0-9a-f]{32})/\d+", re.ASCII)
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
+
+
+def begin(headers: Any) -> None:
+    """The current task serves a new request: what was known of another one is forgotten."""
+    trace = trace_of(headers)
+    _about.set({} if trace is None else {"trace": trace})
 
 
 def about(**fields: str | None) -> None:
     """Says what the current task is about, on top of what is known; None leaves a field as it is."""
     known = {name: value for name, value in fields.items() if value is not None}
     _about.set({**(_about.get() or {}), **known})
+
+
+def coded(error: StoreError) -> dict[str, str]:
+    """The `extra` of a log call that tells of an error."""
+    return {"code": error.code}
 
 
 def trace_of(headers: Any) -> str | None:
@@ -36,7 +50,7 @@ def trace_of(headers: Any) -> str | None:
 
 
 def configure_logging(settings: Settings) -> None:
-    """Sets the `firesession` logger up, once per process; other libraries' loggers are left alone."""
+    """Sets the `firesession` logger up, once per process; on a terminal other libraries' loggers are left alone."""
     logger = logging.getLogger("firesession")
     if logger.handlers:
         return
@@ -45,6 +59,25 @@ def configure_logging(settings: Settings) -> None:
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False
+    if settings.log_format == "json":
+        _configure_others(handler)
+
+
+def _configure_others(handler: logging.Handler) -> None:
+    """Gives the lines of the store, of libraries and of the server the same form: a collector takes every line of the
+    process for an entry of its own, and an exception that a library logs may quote what a user said."""
+    if not logging.root.handlers:
+        logging.root.addHandler(handler)
+    for name in (None, *SERVERS):
+        for found in logging.getLogger(name).handlers:
+            found.setFormatter(handler.formatter)
+
+
+def _message_of(record: logging.LogRecord) -> str:
+    """Of asyncio's the first line alone: the others show the objects that are concerned, an exception with its words
+    among them."""
+    message = record.getMessage()
+    return message.partition("\n")[0] if record.name == "asyncio" else message
 
 
 class _Formatter(logging.Formatter):
@@ -61,7 +94,7 @@ class TextFormatter(_Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
-        line = f"{time} {record.levelname.lower()} {record.name}: {record.getMessage()}"
+        line = f"{time} {record.levelname.lower()} {record.name}: {_message_of(record)}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
@@ -78,12 +111,16 @@ class JsonFormatter(_Formatter):
             "severity": record.levelname,
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "logger": record.name,
-            "message": record.getMessage(),
-            **{name: known[name] for name in FIELDS if name in known and name != "trace"},
+            "message": _message_of(record),
+            **{name: known[name] for name in FIELDS if name in known},
         }
+        code = getattr(record, "code", None)
+        if code is not None:
+            line["code"] = code
         if "trace" in known:
             project = f"projects/{self._project}/traces/" if self._project else ""
             line["logging.googleapis.com/trace"] = project + known["trace"]
         if record.exc_info:
-            line["stack_trace"] = self.formatException(record.exc_info)
+            # The heading is what error reporting knows a trace of Python by.
+            line["stack_trace"] = f"Traceback (most recent call last):\n{self.formatException(record.exc_info)}"
         return json.dumps(line, ensure_ascii=True)

@@ -38,8 +38,10 @@ import functions_framework.aio  # noqa: E402  # the package has to be registered
 
 from functions.app import serve  # noqa: E402  # the same
 from functions.settings import settings_of_process  # noqa: E402  # the same
+from functions.telemetry import require_exporter  # noqa: E402  # the same
 
 _SETTINGS = settings_of_process(os.environ)
+require_exporter(os.environ)
 
 
 @functions_framework.aio.http

@@ -19,8 +19,8 @@ from functions.engine.requests import TurnRequest
 from functions.engine.running import RunningTurn
 from functions.engine.storeless import NoStore
 from functions.errors import RateLimitedError
-from functions.logs import about
-from functions.telemetry import Telemetry
+from functions.logs import about, coded
+from functions.telemetry import Span, Telemetry, fail_span
 from store.contract import QueuedTurns, RetentionStore, TurnStore
 from store.errors import StoreError, UnavailableError
 from store.ids import mint_id
@@ -118,6 +118,7 @@ class Engine:
         except StoreError:
             await queue.forget(snapshot_id)
             raise
+        self._count(turn)
         if isinstance(turn, SameSend):
             await queue.forget(snapshot_id)
         elif turn.is_new_session:
@@ -200,12 +201,17 @@ class Engine:
             overtaken = self._starting.pop(claim.snapshot_id)
         if isinstance(lease, SameSend):
             self._leave(scope)
-            self._telemetry.sent_again()
         else:
-            if lease.took_over:
-                self._telemetry.took_over()
             lease.is_aborting = lease.is_aborting or overtaken
+        self._count(lease)
         return lease
+
+    def _count(self, turn: Lease | SameSend) -> None:
+        """What a claim was answered with."""
+        if isinstance(turn, SameSend):
+            self._telemetry.sent_again()
+        elif turn.took_over:
+            self._telemetry.expired()
 
     def _run(self, request: TurnRequest, lease: Lease) -> RunningTurn:
         agent = request.agent or self._agent
@@ -224,22 +230,31 @@ class Engine:
         ids = {"session": turn.lease.session_id, "snapshot": turn.lease.snapshot_id}
         about(**ids)
         try:
-            with self._telemetry.span("turn", ids):
+            with self._telemetry.span("turn", ids) as span:
                 await turn.run(self._heart.leave)
+                self._tell_end(turn, span)
         finally:
             await self._part(turn)
-        if turn.settled is not None:
-            state = turn.settled.state
-            self._telemetry.turn_ended(turn.settled.status.value, state.size if state else None)
         if turn.lease.is_new_session:
             await self.trim_sessions(turn.lease.scope)
+
+    def _tell_end(self, turn: RunningTurn, span: Span) -> None:
+        """To those who watch the service; its readers know already."""
+        if turn.settled is None:
+            self._telemetry.turn_failed_to_end(turn.error)
+            fail_span(span, StoreError.code if turn.error is None else turn.error.code)
+            return
+        status, state = turn.settled.status.value, turn.settled.state
+        self._telemetry.turn_ended(status, state.size if state else None)
+        span.set_attribute("status", status)
+        _LOG.info("the turn ended: %s", status)
 
     async def trim_sessions(self, scope: Scope) -> None:
         """The cap on a user's sessions, checked where one was made; the sweep makes up for what fails here."""
         try:
             await self._store.trim_sessions(scope)
         except StoreError as error:
-            _LOG.warning("the sessions of a user were not trimmed: %s", error.code)
+            _LOG.warning("the sessions of a user were not trimmed: %s", error.code, extra=coded(error))
 
     def _join(self, work: RunningTurn | Compaction) -> None:
         self._working[work.lease.snapshot_id] = work

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextvars import Context
 
 from store.contract import TurnStore
 from store.models import Beat, Lease
@@ -25,7 +26,8 @@ class Heart:
         """The lease beats from the next interval on."""
         self._leases[lease.snapshot_id] = lease
         if self._loop is None:
-            self._loop = asyncio.create_task(self._run(), name="firesession-heart")
+            # For all turns, so it is about none, nor part of what the request costs that came first.
+            self._loop = asyncio.create_task(self._run(), name="firesession-heart", context=Context())
 
     async def leave(self, lease: Lease) -> None:
         """The lease beats no more; one beat that is under way has been answered once this returns."""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextvars import Context
 
 from store.contract import TurnStore
 
@@ -22,7 +23,8 @@ class AbortListener:
     def start(self) -> None:
         """Listens from now on; more calls change nothing."""
         if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="firesession-abort-listener")
+            # A context of its own: it is not about the request that came first.
+            self._task = asyncio.create_task(self._run(), name="firesession-abort-listener", context=Context())
 
     async def _run(self) -> None:
         while True:

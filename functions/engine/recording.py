@@ -12,6 +12,7 @@ from typing import Final
 
 from functions.engine.assembly import Event
 from functions.engine.broadcast import Broadcast
+from functions.logs import coded
 from store.contract import TurnStreams
 from store.errors import StoreError
 from store.layout.segments import cut_segments, log_line
@@ -63,7 +64,8 @@ class Recorder:
         try:
             has_landed = await self._store.write_segments(self._lease, self._unconfirmed, self.expires_at)
         except StoreError as error:
-            _LOG.warning("a segment of turn %s was not written: %s", self._lease.snapshot_id, error.code)
+            told = coded(error)
+            _LOG.warning("a segment of turn %s was not written: %s", self._lease.snapshot_id, error.code, extra=told)
             return
         if has_landed:
             self._unconfirmed = []

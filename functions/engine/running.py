@@ -17,6 +17,7 @@ from functions.engine.limits import EngineLimits
 from functions.engine.recording import MakeRecorder
 from functions.engine.requests import TurnRequest
 from functions.engine.titling import Titling
+from functions.logs import coded
 from store.canonical import Json, dump
 from store.errors import StateTooLargeError, StoreError
 from store.models import FinishReason, Lease, Outcome, Snapshot, SnapshotStatus
@@ -49,6 +50,7 @@ class RunningTurn:
         self.lease = lease
         self.broadcast = Broadcast(self._on_abandoned)
         self.settled: Snapshot | None = None
+        self.error: StoreError | None = None  # why it could not be settled, where that is known
         self._recorder = make_recorder(lease, self.broadcast) if make_recorder is not None else None
         self._request = request
         self._agent = agent
@@ -93,7 +95,8 @@ class RunningTurn:
             self.settled = await self._settle(self._closed(outcome))
             self.broadcast.publish(self._end_event(self.settled))
         except StoreError as error:
-            _LOG.warning("turn %s was not settled: %s", self.lease.snapshot_id, error.code)
+            self.error = error
+            _LOG.warning("turn %s was not settled: %s", self.lease.snapshot_id, error.code, extra=coded(error))
             self.broadcast.publish(Event(ERROR, {"code": error.code, "message": error.message}))
         except Exception:
             _LOG.exception("turn %s failed", self.lease.snapshot_id)
@@ -253,7 +256,8 @@ class RunningTurn:
     def _failed(self, failure: BaseException) -> Outcome:
         error = error_of(failure)
         if error["status"] == INTERNAL:
-            _LOG.error("the agent failed in turn %s", self.lease.snapshot_id, exc_info=failure)
+            told = {"code": INTERNAL}
+            _LOG.error("the agent failed in turn %s", self.lease.snapshot_id, exc_info=failure, extra=told)
         return Outcome(
             status=SnapshotStatus.FAILED,
             finish_reason=FinishReason.FAILED.value,

@@ -16,5 +16,5 @@ async def abort(context: Context) -> Response:
     else:
         assert request.session_id is not None  # the model has seen to it
         result = await store.abort_session(context.scope, request.session_id)
-    context.application.telemetry.aborted(result.status.value)
+    context.application.telemetry.aborted(result)
     return JsonReply(abort_reply(result))

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from functions.errors import PermissionDeniedError
 from functions.identity import Caller
+from functions.logs import about
 from functions.wire.body import read_json
 from functions.wire.queries import parse_query
 from functions.wire.validation import WireModel, require_model
@@ -42,11 +43,17 @@ class Context:
         """The request's body as `model`."""
         limit = self.application.settings.max_body_bytes
         value = await read_json(self.request.headers, self.request.stream(), limit)
-        return require_model(model, value)
+        return _noted(require_model(model, value))
 
     def query(self, model: type[_Model]) -> _Model:
         """The query string as `model`."""
-        return parse_query(model, self.request.scope["query_string"])
+        return _noted(parse_query(model, self.request.scope["query_string"]))
+
+
+def _noted(request: _Model) -> _Model:
+    """Log lines from here on name what the request names."""
+    about(session=getattr(request, "session_id", None), snapshot=getattr(request, "snapshot_id", None))
+    return request
 
 
 Handler: TypeAlias = Callable[[Context], Awaitable[Response]]

@@ -14,7 +14,9 @@ from google.auth.credentials import Credentials
 from google.cloud.firestore_v1.types import (
     BatchGetDocumentsRequest,
     BatchGetDocumentsResponse,
+    BatchWriteRequest,
     BatchWriteResponse,
+    CommitRequest,
     CommitResponse,
     RunQueryRequest,
     RunQueryResponse,
@@ -64,7 +66,7 @@ class FirestoreDatabase:
             return Read({}, at or EPOCH)
         request = reads.get_request(self._names, documents, mask, at)
         answers = await attempts.repeat(lambda seconds: self._batch_get(request, seconds))
-        self.calls.count(read=len(documents))
+        self.calls.count(read=len(documents), bytes_read=_size(answers))
         return reads.read_documents(documents, answers)
 
     async def query(self, query: Query) -> Found:
@@ -98,7 +100,7 @@ class FirestoreDatabase:
                 )
         except GoogleAPICallError as error:
             raise failures.of_commit(error) from error
-        self.calls.count(written=len(writes))
+        self.calls.count(written=len(writes), bytes_written=_size([CommitRequest.pb(request)]))
         return writing.committed(writes, CommitResponse.pb(answer))
 
     async def write_each(self, writes: Sequence[Write]) -> list[datetime | None]:
@@ -117,7 +119,8 @@ class FirestoreDatabase:
         except GoogleAPICallError as error:
             raise failures.of_commit(error) from error
         times = writing.written_each(writes, BatchWriteResponse.pb(answer))
-        self.calls.count(written=sum(time is not None for time in times))
+        landed = sum(time is not None for time in times)
+        self.calls.count(written=landed, bytes_written=_size([BatchWriteRequest.pb(request)]))
         return times
 
     def watch(self, target: Path | Query) -> AbstractAsyncContextManager[AsyncIterator[list[Document | None]]]:
@@ -132,7 +135,7 @@ class FirestoreDatabase:
     async def _answers(self, query: Query, *, skip: int = 0, at: datetime | None = None) -> list[Any]:
         request = reads.query_request(self._names, query, skip=skip, at=at)
         answers = await attempts.repeat(lambda seconds: self._run_query(request, seconds))
-        self.calls.count(read=max(1, reads.count_documents(answers)))
+        self.calls.count(read=max(1, reads.count_documents(answers)), bytes_read=_size(answers))
         return answers
 
     async def _batch_get(self, request: BatchGetDocumentsRequest, seconds: float) -> list[Any]:
@@ -152,3 +155,8 @@ class FirestoreDatabase:
                 request=request, retry=None, timeout=seconds, metadata=self._connection.metadata
             )
             return [RunQueryResponse.pb(answer) async for answer in stream]
+
+
+def _size(messages: Sequence[Any]) -> int:
+    """Of the wire's bytes, before compression."""
+    return sum(message.ByteSize() for message in messages)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from contextvars import Context
 from typing import Any
 
 from google.api_core.exceptions import GoogleAPICallError, from_grpc_error
@@ -98,7 +99,8 @@ class Listener:
         if self._outgoing is not None:
             self._outgoing.put_nowait(request)
         if self._following is None:
-            self._following = asyncio.create_task(self._follow_for_ever(), name="firestore-listen")
+            # A context of its own: the stream is no part of what the first watcher does or costs.
+            self._following = asyncio.create_task(self._follow_for_ever(), name="firestore-listen", context=Context())
             self._following.add_done_callback(self._stopped)
         return target_id
 

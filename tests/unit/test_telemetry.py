@@ -16,7 +16,7 @@ from functions.engine.running import RunningTurn
 from functions.telemetry import Telemetry, configure_telemetry
 from store.firestore.calls import Calls, Tally, counting
 from store.memory.store import MemoryStore
-from store.models import NewSession, SameSend, Scope
+from store.models import Abort, NewSession, SameSend, Scope, SnapshotStatus
 
 MESSAGE = {"id": "m1", "role": "user", "content": [{"text": "hello"}]}
 
@@ -51,7 +51,7 @@ async def test_turns_and_resends_are_counted_and_a_turn_is_a_span() -> None:
     first = await run(engine)
     assert isinstance(await run(engine), SameSend)
     telemetry.refused("agent_session_busy")
-    telemetry.aborted("aborting")
+    telemetry.aborted(Abort("r", "s", SnapshotStatus.PENDING, SnapshotStatus.ABORTING))
     await engine.close()
     found = points(reader)
     assert found["firesession.turns", "completed"] == 1
@@ -63,7 +63,8 @@ async def test_turns_and_resends_are_counted_and_a_turn_is_a_span() -> None:
     (span,) = exporter.get_finished_spans()
     assert isinstance(first, RunningTurn)
     assert span.name == "turn"
-    assert dict(span.attributes or {}) == {"session": first.lease.session_id, "snapshot": first.lease.snapshot_id}
+    ids = {"session": first.lease.session_id, "snapshot": first.lease.snapshot_id}
+    assert dict(span.attributes or {}) == ids | {"status": "completed"}
 
 
 def test_without_a_collector_nothing_is_configured() -> None:
