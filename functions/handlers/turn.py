@@ -2,6 +2,7 @@
 
 from starlette.responses import Response
 
+from functions.errors import error_body
 from functions.handlers.context import Context
 from functions.replies import JsonReply
 from functions.wire.turns import QueuedTurnRequest
@@ -17,7 +18,8 @@ async def turn(context: Context) -> Response:
     scope = Scope(request.tenant, request.user)
     adoption = await context.application.engine.run_queued(scope, request.snapshot_id)
     if adoption is Adoption.UNKNOWN and _deliveries(context) < _PATIENT_DELIVERIES:
-        raise UnavailableError("There is no such turn yet.")
+        # Nothing is wrong: it is answered as an error for the queue, and not logged as one.
+        return JsonReply(error_body(UnavailableError("There is no such turn yet.")), 503)
     return JsonReply({"snapshotId": request.snapshot_id, "result": "ran" if adoption is None else adoption.value})
 
 
