@@ -44,6 +44,7 @@ def _telling(handler: Handler) -> Handler:
         try:
             return await handler(context)
         except StoreError as error:
+            context.application.telemetry.refused(error.code)
             return _refusal(error)
 
     return told
@@ -75,6 +76,7 @@ async def run_agent(context: Context) -> Response:
         call = await context.body(AgentCall)
         answers = await _start(context, call)
     except StoreError as error:
+        context.application.telemetry.refused(error.code)
         if not is_streamed:
             return _refusal(error)
         answers = _one({"error": dialect.error_out(error)})
@@ -103,7 +105,7 @@ async def _start(context: Context, call: AgentCall) -> AsyncGenerator[Json, None
             return _one({"result": told | {"finishReason": "detached"}})
         turn = await context.application.engine.start(request)
     except StoreError as error:
-        return _one(_failed(error, place))
+        return _one(_failed(context, error, place))
     assert isinstance(turn, RunningTurn)  # a message that nobody named has no earlier send
     return _answers(context, turn, client_id(context.scope, turn.lease.session_id), keeps=True)
 
@@ -121,7 +123,7 @@ async def _start_without_store(context: Context, call: AgentCall, agent: Agent) 
     try:
         turn = context.application.engine.start_without_store(request, state)
     except StoreError as error:
-        return _one(_failed(error, Place()))
+        return _one(_failed(context, error, Place()))
     return _answers(context, turn, given_id or turn.lease.session_id, keeps=False)
 
 
@@ -141,8 +143,9 @@ def _request(context: Context, call: AgentCall, agent: Agent, place: Place) -> T
     )
 
 
-def _failed(error: StoreError, place: Place) -> Json:
+def _failed(context: Context, error: StoreError, place: Place) -> Json:
     """A turn that was refused: the client goes on from where it was."""
+    context.application.telemetry.refused(error.code)
     told = {"sessionId": place.given_id, "snapshotId": place.good_snapshot_id}
     known = {name: value for name, value in told.items() if value is not None}
     return {"result": known | {"finishReason": "failed", "error": dialect.error_out(error)}}
@@ -248,6 +251,7 @@ async def _abort(context: Context) -> Response:
         aborted = await context.application.store.abort_turn(context.scope, snapshot_id)
     except SnapshotNotFoundError:
         return JsonReply({"result": {"snapshotId": snapshot_id}})
+    context.application.telemetry.aborted(aborted)
     if not aborted.status.is_terminal:
         await _until_settled(context, snapshot_id, 2 * context.application.settings.abort_grace + 1)
     return JsonReply({"result": {"snapshotId": snapshot_id, "status": aborted.previous.value}})
