@@ -106,13 +106,20 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """What a session is made with. `lifetime` in seconds makes it temporary: it expires that long after it was made."""
+    """What a session is made with. A `temporary` one is not listed; with a `lifetime`, in seconds, it expires that long
+    after it was made, and is temporary by that alone."""
 
     agent: str
     title: str = ""
     model: str | None = None
     lifetime: float | None = None
     branched_from: Mapping[str, str] | None = None
+    temporary: bool = False
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether it stays out of lists."""
+        return self.temporary or self.lifetime is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import binascii
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
+from functions.agents.catalogue import require_known_model
 from functions.handlers.context import Context
 from functions.replies import JsonReply, session_reply, sessions_reply
 from functions.wire.queries import MessagesQuery, SessionsQuery
@@ -23,12 +24,14 @@ async def create_session(context: Context) -> Response:
     """A session without any turn; the same id again is the same session."""
     request = await context.body(CreateSessionRequest)
     application = context.application
-    lifetime = application.settings.temporary_hours * _SECONDS_PER_HOUR if request.temporary else None
+    require_known_model(application.agent, request.model)
+    seconds = application.settings.temporary_hours * _SECONDS_PER_HOUR
     new = NewSession(
         agent=application.agent.name,
         title=request.title or "",
         model=request.model or application.settings.model,
-        lifetime=lifetime,
+        lifetime=seconds if request.temporary and seconds else None,
+        temporary=request.temporary,
     )
     custom = State.of({"messages": [], "custom": request.custom}) if request.has_custom else None
     session = await application.store.create_session(context.scope, request.id, new, custom)

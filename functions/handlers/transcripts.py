@@ -3,6 +3,7 @@
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
+from functions.agents.catalogue import require_known_model
 from functions.handlers.context import Context
 from functions.replies import JsonReply, session_reply, tree_reply
 from functions.wire.queries import SnapshotsQuery
@@ -18,6 +19,7 @@ from functions.wire.sessions import (
 async def update_session(context: Context) -> Response:
     """Renames, or changes the model."""
     request = await context.body(PatchSessionRequest)
+    require_known_model(context.application.agent, request.model)
     session = await context.application.store.update_session(
         context.scope, context.path["sessionId"], title=request.title, model=request.model
     )

@@ -108,6 +108,7 @@ ROUTES: Final = (
         summary="Make a session; the same id again is the same session.",
         body=CreateSessionRequest,
         replies={201: Reply("The session.", "Session")},
+        errors=(SessionNotFoundError, ModelUnavailableError),
     ),
     Route(
         method="get",
@@ -174,7 +175,7 @@ ROUTES: Final = (
         summary="Rename a session, also during a turn, or change its model.",
         body=PatchSessionRequest,
         replies={200: Reply("The session.", "Session")},
-        errors=(SessionNotFoundError, TurnBusyError),
+        errors=(SessionNotFoundError, TurnBusyError, ModelUnavailableError),
     ),
     Route(
         method="delete",

@@ -54,7 +54,9 @@ class CreateSessionRequest(WireModel):
         "", description="At most 100 characters, trimmed. Blank is the same as absent: untitled."
     )
     model: ModelName | None = Field(None, description="The model of the session's turns.")
-    temporary: bool = Field(False, description="Not listed, and gone a fixed time after its creation.")
+    temporary: bool = Field(
+        False, description="Not listed, and gone a fixed time after its creation, where the server sets one."
+    )
     custom: Any = Field(None, description="The custom state to begin with, any JSON value.")
 
     @property

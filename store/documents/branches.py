@@ -63,7 +63,7 @@ def _input(
     new_id, snapshot_id, token = ids
     lineage = {"sessionId": source.id, "snapshotId": head.snapshot_id, "messageId": message_id}
     lifetime = None if source.expires_at is None else (source.expires_at - time).total_seconds()
-    new_session = NewSession(source.agent, source.title, source.model, lifetime, lineage)
+    new_session = NewSession(source.agent, source.title, source.model, lifetime, lineage, source.temporary)
     state = branched(head.state, message_id, shelf.mint)
     saved = Snapshot(new_id, snapshot_id, origin=Origin.BRANCH, state=state, model=source.model)
     return SaveInput(shelf, scope, token, new_session, None, None, time, None, saved, True)

@@ -81,7 +81,7 @@ def _require_claim(shelf: Shelf, scope: Scope, claim: Claim) -> None:
         require_id(claim.session_id, "sessionId")
     if claim.snapshot_to_resume is not None:
         require_id(claim.snapshot_to_resume, "snapshotId")
-    if claim.session.lifetime is not None:
+    if claim.session.is_temporary:
         raise InvalidRequestError("A turn cannot make a temporary session: it has to be created before.")
     asked = [part for part in (claim.message, claim.resume) if part is not None]
     if len(asked) != (0 if claim.origin is Origin.COMPACT else 1):
@@ -233,7 +233,7 @@ def record_identity(scope: Scope, session_id: str, new: NewSession) -> dict[str,
         agent=new.agent,
         model=new.model,
         title=new.title,
-        temporary=new.lifetime is not None,
+        temporary=new.is_temporary,
         bucket=bucket_of(session_id),
         messageCount=0,
         branchedFrom=None if new.branched_from is None else dict(new.branched_from),

@@ -30,7 +30,8 @@ async def convert(shelf: Shelf, scope: Scope, session_id: str, new_session: NewS
         read = await read_one_record(shelf, scope, session_id, with_copy=False)
         if read.record is None or not read.record.is_legacy:
             return
-        result = await _try(shelf, scope, read, replace(new_session, lifetime=None, branched_from=None))
+        plain = replace(new_session, lifetime=None, branched_from=None, temporary=False)
+        result = await _try(shelf, scope, read, plain)
         if isinstance(result, Committed):
             return
         await retries.wait(result)

@@ -76,7 +76,7 @@ def _made(scope: Scope, session_id: str, new: NewSession, created_at: datetime, 
         model=new.model,
         created_at=created_at,
         updated_at=created_at,
-        temporary=new.lifetime is not None,
+        temporary=new.is_temporary,
         expires_at=expires_at,
     )
 

@@ -53,7 +53,7 @@ def next_due(session: Session, rules: RetentionRules, now: datetime) -> datetime
     """When a session that stays has to be looked at again."""
     if session.expires_at is not None:
         return session.expires_at
-    if rules.max_idle_days:
+    if rules.max_idle_days and not session.temporary:
         return max(now + _SHORTEST_RULE, session.updated_at + timedelta(days=rules.max_idle_days))
     return now + _WITHOUT_RULES
 

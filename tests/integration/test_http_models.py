@@ -1,5 +1,11 @@
 """Models over HTTP: what a session's turns run on, and what is told where that is configured no more."""
 
+from contextlib import nullcontext
+
+import pytest
+
+from functions.agents.catalogue import require_known_model
+from store.errors import ModelUnavailableError
 from tests.acceptance.chat_client import ok, send
 from tests.contract.engine_turns import ScriptedAgent
 from tests.integration.http_app import served
@@ -10,6 +16,7 @@ class Choosy(ScriptedAgent):
     """Can use some models only."""
 
     models: tuple[str, ...] = ("here", "there")
+    others: tuple[ScriptedAgent, ...] = ()
 
 
 async def test_a_model_that_is_configured_no_more_is_told_and_healed_by_a_change() -> None:
@@ -27,6 +34,43 @@ async def test_a_model_that_is_configured_no_more_is_told_and_healed_by_a_change
         row = ok(await app.http.get("/snapshot", params={"snapshotId": end["snapshotId"]}))
         assert row["model"] == "here"
     assert [turn.model for turn in agent.turns] == ["here"]
+
+
+async def test_no_session_is_made_with_or_changed_to_a_model_that_there_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = Choosy()
+    monkeypatch.setattr("functions.wiring.load_agent", lambda _settings: agent)
+    code = "agent_session_model_unavailable"
+    async with served() as app:
+        for body in ({"model": "gone"}, {"model": "gone", "id": "own", "custom": 1}, {"model": "gone", "title": "a"}):
+            assert (await refused(app, "POST", "/sessions", 409, code, json=body))["model"] == "gone"
+        session = ok(await app.http.post("/sessions", json={"model": "here"}), 201)
+        path = f"/sessions/{session['id']}"
+        await refused(app, "PATCH", path, 409, code, json={"model": "gone", "title": "a"})
+        assert ok(await app.http.patch(path, json={"model": "there"}))["model"] == "there"
+        await refused(app, "PATCH", "/sessions/missing", 404, "session_not_found", json={"model": "here"})
+
+
+async def test_an_agent_that_does_not_say_its_models_takes_any() -> None:
+    async with served() as app:
+        session = ok(await app.http.post("/sessions", json={"model": "any:thing"}), 201)
+        assert ok(await app.http.patch(f"/sessions/{session['id']}", json={"model": "other"}))["model"] == "other"
+
+
+class Beside(Choosy):
+    """Served beside the configured agent."""
+
+    name = "beside"
+    models = ("elsewhere",)
+
+
+@pytest.mark.parametrize(("others", "is_known"), [((), False), ((Beside(),), True), ((ScriptedAgent(),), True)])
+def test_a_model_of_any_agent_that_is_served_is_known(others: tuple[ScriptedAgent, ...], is_known: bool) -> None:
+    agent = Choosy()
+    agent.others = others
+    with nullcontext() if is_known else pytest.raises(ModelUnavailableError):
+        require_known_model(agent, "elsewhere")
 
 
 async def test_no_session_is_made_for_a_model_that_there_is_not() -> None:

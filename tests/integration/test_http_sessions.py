@@ -99,10 +99,24 @@ async def test_a_temporary_session_is_not_listed_and_says_when_it_ends(app: App)
 
 
 async def test_a_temporary_session_that_is_over_is_not_found() -> None:
-    async with served(TEMPORARY_AGENT_SESSION_TIME_TO_LIVE_HOURS="0") as app:
+    async with served(TEMPORARY_AGENT_SESSION_TIME_TO_LIVE_HOURS="0.000000001") as app:
         ok(await app.http.post("/sessions", json={"id": "own", "temporary": True}), 201)
         await refused(app, "GET", "/sessions/own", 404, "session_not_found")
         await refused(app, "POST", "/chat", 404, "session_not_found", json={"sessionId": "own", "message": "Hello"})
+
+
+async def test_without_a_time_to_live_a_temporary_session_stays_and_is_not_listed() -> None:
+    async with served(TEMPORARY_AGENT_SESSION_TIME_TO_LIVE_HOURS="0") as app:
+        session = await make(app, id="own", temporary=True, custom=1)
+        assert (session["temporary"], "expiresAt" in session) == (True, False)
+        end = await send(app.http, {"sessionId": "own", "message": "Hello"})
+        assert (end["status"], end["sessionId"]) == ("completed", "own")
+        branch = await app.http.post("/sessions/own/branch", json={"messageId": end["lastMessageId"], "id": "branch"})
+        assert (ok(branch, 201)["temporary"], "expiresAt" in branch.json()) == (True, False)
+        assert ok(await app.http.get("/sessions")) == {"sessions": []}
+        assert not any("firesessionExpireAt" in document.fields for document in (await app.documents()).values())
+        assert ok(await app.http.post("/sweep?now=1", json={}))["deleted"] == 0
+        ok(await app.http.get("/sessions/own"))
 
 
 async def test_lists_are_of_the_caller_alone_and_newest_first(app: App) -> None:

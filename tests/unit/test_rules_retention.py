@@ -50,6 +50,13 @@ def test_a_temporary_session_is_never_idle_and_an_interrupted_delete_always_goes
     assert verdict_on(SESSION, True, RULES, NOW) is Verdict.RESUMED
 
 
+def test_a_temporary_session_that_does_not_expire_stays_whatever_the_rules() -> None:
+    lasting = replace(TEMPORARY, expires_at=None)
+    assert verdict_on(lasting, False, RULES, NOW + 4000 * DAY) is None
+    assert next_due(lasting, RULES, NOW + 4000 * DAY) == NOW + 4030 * DAY
+    assert verdict_on(lasting, True, RULES, NOW) is Verdict.RESUMED
+
+
 def test_a_session_is_looked_at_when_a_rule_can_apply_first() -> None:
     assert due_at(NOW, None) == NOW + DAY
     assert due_at(NOW, NOW + timedelta(hours=1)) == NOW + timedelta(hours=1)
