@@ -65,7 +65,13 @@ class Beside(Choosy):
     models = ("elsewhere",)
 
 
-@pytest.mark.parametrize(("others", "is_known"), [((), False), ((Beside(),), True), ((ScriptedAgent(),), True)])
+class Taking(ScriptedAgent):
+    """Does not say what it can use."""
+
+    name = "taking"
+
+
+@pytest.mark.parametrize(("others", "is_known"), [((), False), ((Beside(),), True), ((Taking(),), True)])
 def test_a_model_of_any_agent_that_is_served_is_known(others: tuple[ScriptedAgent, ...], is_known: bool) -> None:
     agent = Choosy()
     agent.others = others
