@@ -28,7 +28,8 @@ class CompactionFailedError(StoreError):
 
 
 class Compaction:
-    """One compaction under its lease. CompactionConflictError where it was stopped or superseded."""
+    """One compaction under its lease. CompactionConflictError where it was stopped or superseded, StateTooLargeError
+    where its summary does not fit, CompactionFailedError where there is none."""
 
     def __init__(self, lease: Lease, agent: Agent, store: TurnStore, mint: Callable[[], str]) -> None:
         self.lease = lease
@@ -81,6 +82,8 @@ class Compaction:
         stored = await self._store_end(Outcome(SnapshotStatus.FAILED, FinishReason.FAILED.value, error=error))
         if stored is SnapshotStatus.ABORTED:
             raise CompactionConflictError
+        if isinstance(failure, StateTooLargeError):
+            raise failure
         raise CompactionFailedError(f"The transcript could not be summed up: {error['message']}")
 
     async def _store_end(self, outcome: Outcome) -> SnapshotStatus:

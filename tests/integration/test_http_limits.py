@@ -13,6 +13,7 @@ import pytest
 from functions import wiring
 from functions.wire import body
 from tests.acceptance.chat_client import ok, send
+from tests.contract.engine_turns import SummingAgent
 from tests.integration.http_app import App, served
 
 JSON = {"content-type": "application/json"}
@@ -171,6 +172,15 @@ async def test_a_turn_whose_answer_outgrows_the_state_fails_and_leaves_the_sessi
         assert failed["status"] == "failed"
         assert ok(await app.http.get(f"/sessions/{first['sessionId']}"))["headSnapshotId"] == first["snapshotId"]
         assert (await send(app.http, place | {"message": "Again"}))["status"] == "completed"
+
+
+async def test_a_compaction_that_outgrows_the_state_is_too_large_and_leaves_the_session_as_it_was() -> None:
+    async with served(SummingAgent("x" * 1000), MAX_STATE_BYTES="1000") as app:
+        end = await send(app.http, {"message": "Hello"})
+        refused = ok(await app.http.post(f"/sessions/{end['sessionId']}/compact", json={}), 413)
+        assert (refused["code"], refused["limit"]) == ("payload_too_large", 1000)
+        session = ok(await app.http.get(f"/sessions/{end['sessionId']}"))
+        assert (session["isTurnActive"], session["headSnapshotId"]) == (False, end["snapshotId"])
 
 
 async def test_waiting_ends_at_the_settings_limit_whatever_is_asked() -> None:
