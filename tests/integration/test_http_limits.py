@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from functions import wiring
+from functions.agents.echo import EchoAgent
 from functions.wire import body
 from tests.acceptance.chat_client import ok, send
 from tests.contract.engine_turns import SummingAgent
@@ -100,6 +101,37 @@ async def test_a_compaction_takes_a_place_as_a_turn_does() -> None:
         assert ok(response, 429)["code"] == "rate_limited"
         assert response.headers["retry-after"]
         assert await app.documents() == before
+
+
+class KeepsNothing(EchoAgent):
+    """Its clients keep their state."""
+
+    keeps_state = False
+
+
+@pytest.mark.parametrize("setting", ["MAX_TURNS_PER_USER", "MAX_TURNS_PER_INSTANCE"])
+async def test_a_turn_that_nothing_keeps_takes_a_place_too(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("functions.wiring.load_agent", lambda _settings: KeepsNothing())
+
+    def call(text: str) -> dict[str, Any]:
+        return {"data": {"message": {"role": "user", "content": [{"text": text}]}}}
+
+    async with served(None, **QUIET, **{setting: "1"}) as app, asyncio.timeout(20):
+        running = asyncio.create_task(app.http.post("/agents/echo", json=call("/sleep 600")))
+        engine = wiring.application(app.settings).engine
+        while not engine._working:  # noqa: ASYNC110 # nothing tells when it has begun
+            await asyncio.sleep(0)
+        refused = ok(await app.http.post("/agents/echo", json=call("Hello")))["result"]
+        assert (refused["finishReason"], refused["error"]["status"]) == ("failed", "RESOURCE_EXHAUSTED")
+        assert refused["error"]["details"]["retryAfterSeconds"] > 0
+        await assert_too_many(app, "local")
+        for turn in engine._working.values():
+            turn.request_stop()
+        assert ok(await running)["result"]["finishReason"] == "aborted"
+        while engine._working:  # noqa: ASYNC110 # its place is free within moments
+            await asyncio.sleep(0)
+        assert ok(await app.http.post("/agents/echo", json=call("Hello")))["result"]["finishReason"] == "stop"
+        assert await app.documents() == {}
 
 
 def custom_of(values: int) -> bytes:
