@@ -1,0 +1,82 @@
+"""What a deployment uploads, built with the tools that upload it, and where it is installed. Holds no test."""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "tests" / "deploy"
+FIREBASE = FOLDER / "node_modules" / ".bin" / "firebase"
+INSTALL_SECONDS = 900
+
+
+def run(command: list[str], folder: Path, environ: Mapping[str, str] | None = None) -> str:
+    """What a command printed; AssertionError with all that it said where it failed."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **(environ or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_SECONDS,
+        start_new_session=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)} failed.\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
+    return done.stdout
+
+
+def gcloud(folder: Path, *arguments: str) -> str:
+    """What the Google Cloud SDK answers, with its configuration in `folder`; the test is skipped without it."""
+    command = shutil.which("gcloud")
+    if command is None:
+        pytest.skip("the Google Cloud SDK is not installed: there is no gcloud on PATH")
+    settings = {"CLOUDSDK_CONFIG": str(folder / "gcloud"), "CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
+    return run([command, *arguments], ROOT, {**settings, "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true"})
+
+
+def packed_by_gcloud(folder: Path) -> Path:
+    """The folder with the files that `gcloud run deploy` and `gcloud functions deploy` upload from the root."""
+    target = folder / "uploaded"
+    for name in gcloud(folder, "meta", "list-files-for-upload", ".").splitlines():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, target / name)  # what a link shows, as both archivers do
+    return target
+
+
+def packed_by_firebase(folder: Path) -> Path:
+    """The folder with the files that `firebase deploy` uploads."""
+    said = run(["node", str(firebase_cli().parents[2] / "pack.mjs"), str(ROOT)], folder, {"TMPDIR": str(folder)})
+    target = folder / "uploaded"
+    with zipfile.ZipFile(said.splitlines()[-1]) as archive:
+        archive.extractall(target)
+    return target
+
+
+def firebase_cli() -> Path:
+    """The Firebase CLI, as locked; installed at the first use."""
+    modules, lock = FOLDER / "node_modules", FOLDER / "package-lock.json"
+    with FileLock(FOLDER / ".lock"):
+        installed = modules / ".locked.json"
+        if not installed.is_file() or installed.read_bytes() != lock.read_bytes():
+            run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel", "error"], FOLDER)
+            shutil.copy(lock, installed)
+    return FIREBASE
+
+
+def installed(folder: Path, requirements: Path) -> Path:
+    """The commands of a new environment that holds what `requirements` names, every file checked by its hash."""
+    venv.create(folder, with_pip=False)
+    command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
+    run([*command, "--require-hashes", "--no-compile", "--requirement", str(requirements)], requirements.parent)
+    return folder / "bin"
