@@ -18,6 +18,8 @@ class Capability(StrEnum):
     QUEUE = "queue"  # turns that wait for a runner
     STREAMS = "streams"  # event logs of running turns
     RETENTION = "retention"  # rules of what is kept, and the sweep
+    PRUNING = "pruning"  # the option `max_persisted_chain_length`
+    NESTED_TENANTS = "nested tenants"  # tenants such as `a/b`
     DOCUMENTS = "documents"  # made of a `Database` of documents, which the harness opens to the suite
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from store.conformance.capabilities import PROTOCOLS, Capability, methods_of
 from store.conformance.harness import Harness, Stores
+from store.conformance.turns import ANN, save
 from store.contract import SessionStore
 
 
@@ -25,6 +26,13 @@ class CapabilityCases:
             assert present == methods_of(PROTOCOLS[capability])
         else:
             assert present == set(), f"{capability.value!r} is not declared"
+
+    async def test_a_chain_is_kept_short_exactly_where_that_is_declared(self, stores: Stores) -> None:
+        store = stores.open(max_persisted_chain_length=1)
+        await save(store, "first")
+        await save(store, "second", parent_id="first")
+        is_pruned = await store.get_snapshot(ANN, "first") is None
+        assert is_pruned is (Capability.PRUNING in stores.capabilities)
 
     async def test_documents_are_opened_where_they_are_declared(self, harness: Harness, stores: Stores) -> None:
         stores.open()

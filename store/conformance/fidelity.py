@@ -1,73 +1,161 @@
-"""What is stored is what was given: every value that JSON holds, in checkpoints, in diffs, and in later instances."""
+"""What is stored is what was given, byte for byte, whatever JSON can hold and on whatever way it comes in; what JSON
+cannot hold is refused before anything is written."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from store.canonical import Json
+from store.conformance.capabilities import Capability
+from store.conformance.conversations import documents
 from store.conformance.harness import Store, Stores
-from store.conformance.turns import ANN, always, require, save, snapshot, state_of
+from store.conformance.turns import (
+    ANN,
+    BROKEN,
+    COMPLETED,
+    FAILED,
+    changed,
+    claim,
+    claimed,
+    completed,
+    require,
+    save,
+)
+from store.conformance.values import KEPT, REFUSED, typed
 from store.errors import InvalidRequestError
-from store.state import State
+from store.models import NewSession, Outcome, Snapshot, SnapshotStatus
+from store.rules.history import messages_of
+from store.state import Raw, State
+
+Way = Callable[[Store, str, Json], Awaitable[Snapshot]]
+"""Stores a value in a session: the row that holds it."""
+Refusal = Callable[[Store, Any], Awaitable[object]]
+"""Gives the store a value that it must not take."""
 
 
-def nested(depth: int) -> Any:
-    """Arrays in arrays, with an object at the bottom."""
-    value: Any = {"end": None}
-    for _ in range(depth):
-        value = [value]
-    return value
+def state_with(value: Json) -> State:
+    """The value among the messages, and as custom state."""
+    return State.of({"messages": [data_message("m", value)], "custom": value})
 
 
-KEPT: dict[str, Any] = {
-    "arrays in arrays": [[1, [2, [3]]], []],
-    "deep": nested(90),
-    "null and absent": {"null": None},
-    "order of keys": {"b": 1, "a": 2, "": 3, "c": {"z": 1, "y": 2}},
-    "odd keys": {
-        "": 1,
-        "__x__": 2,
-        "a/b": 3,
-        "~": 4,
-        "~1": 5,
-        ".": 6,
-        "constructor": 7,
-        "__proto__": 8,
-        "a.b": 9,
-        "`": 10,
-    },
-    "numbers": [0, -0.0, 1, 1.0, 0.1, 1e300, 5e-324, 2**53 + 1, -(2**63) - 1, 10**1000],
-    "truth and numbers": [True, 1, 1.0, False, 0, 0.0],
-    "text": ["", "\x00", "\u2028", "é", "e\u0301", "日本語", "🎉", "\ufeff", "\uffff", "a" * 70_000],
-}
-REFUSED: dict[str, Any] = {
-    "NaN": float("nan"),
-    "infinity": float("inf"),
-    "a lone surrogate": "\ud800",
-    "a lone surrogate in a key": {"\ud800": 1},
-    "bytes": b"x",
-    "a key that is no text": {1: 2},
-    "a set": {1},
-}
+def data_message(message_id: str, value: Json) -> dict[str, Json]:
+    return {"id": message_id, "role": "user", "content": [{"data": value}]}
+
+
+async def as_root(store: Store, session_id: str, value: Json) -> Snapshot:
+    """In a checkpoint."""
+    return await save(store, f"{session_id}-root", session_id=session_id, state=state_with(value))
+
+
+async def as_diff(store: Store, session_id: str, value: Json) -> Snapshot:
+    """In a patch that replaces something else."""
+    await save(store, f"{session_id}-before", session_id=session_id, state=state_with({"was": "something else"}))
+    row_id, parent_id = f"{session_id}-diff", f"{session_id}-before"
+    return await save(store, row_id, session_id=session_id, parent_id=parent_id, state=state_with(value))
+
+
+async def as_change_inside(store: Store, session_id: str, value: Json) -> Snapshot:
+    """In a patch that sets one of many members of one message and of the custom state."""
+    around = {"many": ["others " * 50] * 200, "value": 0}
+    await save(store, f"{session_id}-before", session_id=session_id, state=state_with(around))
+    row_id, parent_id = f"{session_id}-inside", f"{session_id}-before"
+    state = state_with({**around, "value": value})
+    return await save(store, row_id, session_id=session_id, parent_id=parent_id, state=state)
+
+
+async def as_turn(store: Store, session_id: str, value: Json) -> Snapshot:
+    """In a claimed message, in what the turn adds to it, and in custom state that the turn sets."""
+    await store.create_session(ANN, session_id, NewSession("echo"))
+    lease = await claimed(store, claim("q", session_id, message=Raw.of(data_message("q", value), depth=3)))
+    added = [Raw.of(data_message(name, value), depth=3) for name in ("q", "a")]
+    state = lease.state.with_messages([*messages_of(lease.state), *added]).with_member("custom", Raw.of(value))
+    return await store.settle_turn(lease, Outcome(COMPLETED, "stop", state))
+
+
+async def as_custom(store: Store, session_id: str, value: Json) -> Snapshot:
+    """In the custom state that a session is created with."""
+    await store.create_session(ANN, session_id, NewSession("echo"), State.of({"custom": value}))
+    latest = await store.get_latest_snapshot(ANN, session_id)
+    assert latest is not None
+    return latest
+
+
+WAYS: list[Way] = [as_root, as_diff, as_change_inside, as_turn, as_custom]
+
+
+def holds(state: State, saved: State, value: Json) -> bool:
+    """Whether the state is what was saved, and that really was the value."""
+    custom = state.get("custom")
+    inner = custom["value"] if isinstance(custom, dict) and "many" in custom else custom
+    return state.text == saved.text and typed(inner) == typed(value)
+
+
+async def save_new(store: Store, value: Any) -> object:
+    return await save(store, "new", session_id="new", state=State.of({"custom": value}))
+
+
+async def save_behind(store: Store, value: Any) -> object:
+    return await save(store, "new", parent_id="there", state=State.of({"messages": [data_message("m", value)]}))
+
+
+async def save_error(store: Store, value: Any) -> object:
+    return await save(store, "new", state=None, status=FAILED, error={**BROKEN, "details": value})
+
+
+async def change_error(store: Store, value: Any) -> object:
+    return await store.save_snapshot(ANN, "there", changed(error={**BROKEN, "details": value}))
+
+
+async def create(store: Store, value: Any) -> object:
+    return await store.create_session(ANN, "new", NewSession("echo"), State.of({"custom": value}))
+
+
+async def claim_new(store: Store, value: Any) -> object:
+    return await store.claim_turn(ANN, claim("q", message=Raw.of(data_message("q", value), depth=3)))
+
+
+REFUSALS: list[Refusal] = [save_new, save_behind, save_error, change_error, create, claim_new]
+
+
+async def is_refused(operation: Awaitable[object]) -> bool:
+    try:
+        await operation
+    except InvalidRequestError:
+        return True
+    return False
+
+
+def every_refused() -> list[tuple[str, Any]]:
+    """By name: alone, in a list, and in an object."""
+    return [(name, each) for name, value in REFUSED.items() for each in (value, [value], {"a": value})]
 
 
 class FidelityCases:
     """Values that other stores change, drop, or choke on."""
 
-    @pytest.mark.parametrize("name", KEPT)
-    async def test_a_value_is_kept_exactly_in_a_checkpoint_and_in_a_diff(
-        self, stores: Stores, store: Store, name: str
-    ) -> None:
-        state = State.of(
-            {"messages": [{"id": "m", "role": "user", "content": [{"data": KEPT[name]}]}], "custom": KEPT[name]}
-        )
-        await save(store, "checkpoint", state=state)
-        await save(store, "before", parent_id="checkpoint", state=state_of("m", custom=0))
-        await save(store, "diff", parent_id="before", state=state)
-        for instance in (store, stores.open()):
-            for row_id in ("checkpoint", "diff"):
-                row = await require(instance, row_id)
-                assert row.state is not None
-                assert row.state.text == state.text
+    @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+    async def test_every_value_is_kept_exactly(self, stores: Stores, way: Way) -> None:
+        """By id, as the latest row and as the transcript, from an instance that knows nothing yet."""
+        store, cold = stores.open(), stores.open(cache_size=0)
+        lost = []
+        for number, (name, value) in enumerate(KEPT.items()):
+            saved = await way(store, f"s{number}", value)
+            assert saved.state is not None
+            found: list[Any] = [await cold.get_snapshot(ANN, saved.snapshot_id)]
+            found.append(await cold.get_latest_snapshot(ANN, f"s{number}"))
+            if Capability.DIRECTORY in stores.capabilities:
+                found.append(await cold.get_transcript(ANN, f"s{number}"))
+            if not all(read and read.state and holds(read.state, saved.state, value) for read in found):
+                lost.append(name)
+        assert lost == []
+
+    async def test_every_character_of_unicode_is_kept(self, stores: Stores) -> None:
+        everything = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
+        await save(stores.open(), "row", state=State.of({"custom": {everything[:5000]: everything}}))
+        state = (await require(stores.open(), "row")).state
+        assert state is not None
+        assert state.get("custom") == {everything[:5000]: everything}
 
     async def test_members_keep_their_order_when_one_is_taken_away_and_added_again(
         self, stores: Stores, store: Store
@@ -81,14 +169,39 @@ class FidelityCases:
         rows = [await require(cold, f"row{number}") for number in range(len(texts))]
         assert [row.state and row.state.text for row in rows] == [state.text for state in texts]
 
-    @pytest.mark.parametrize("name", REFUSED)
-    async def test_a_value_that_json_cannot_hold_is_refused(self, store: Store, name: str) -> None:
-        for value in (REFUSED[name], [REFUSED[name]], {"a": REFUSED[name]}):
-            with pytest.raises(InvalidRequestError):
-                await store.save_snapshot(ANN, "row", always(snapshot(state=State.of({"custom": value}))))
-        assert await store.get_snapshot(ANN, "row") is None
-
     async def test_an_error_and_a_usage_are_kept_exactly(self, stores: Stores, store: Store) -> None:
         error = {"status": "INTERNAL", "message": "é", "details": {"b": [[1.0, True]], "a": None}}
         saved = await save(store, "row", error=error, usage={"totalTokens": 2**40})
         assert await require(stores.open(), "row") == saved
+
+    @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.__name__)
+    async def test_what_json_cannot_hold_is_refused_before_anything_is_written(
+        self, stores: Stores, store: Store, refusal: Refusal
+    ) -> None:
+        there, before = await save(store, "there"), await documents(stores)
+        accepted = [name for name, value in every_refused() if not await is_refused(refusal(store, value))]
+        assert accepted == []
+        assert await documents(stores) == before
+        cold = stores.open()
+        assert await require(cold, "there") == there
+        assert [await cold.get_snapshot(ANN, "new"), await cold.get_latest_snapshot(ANN, "new")] == [None, None]
+
+    @pytest.mark.parametrize("ends", [COMPLETED, FAILED])
+    async def test_no_turn_settles_with_what_json_cannot_hold(
+        self, stores: Stores, store: Store, ends: SnapshotStatus
+    ) -> None:
+        """The turn goes on, and ends as its owner says then."""
+        await save(store, "there")
+        lease = await claimed(store, claim("q", "s", last_message_id="m"))
+        before = await documents(stores)
+
+        async def settle(value: Any) -> object:
+            if ends is FAILED:
+                outcome = Outcome(FAILED, "failed", error={**BROKEN, "details": value})
+            else:
+                outcome = Outcome(COMPLETED, "stop", lease.state.with_member("custom", Raw.of(value)))
+            return await store.settle_turn(lease, outcome)
+
+        assert [name for name, value in every_refused() if not await is_refused(settle(value))] == []
+        assert await documents(stores) == before
+        assert (await store.settle_turn(lease, completed(lease))).status is COMPLETED

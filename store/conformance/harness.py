@@ -37,8 +37,8 @@ class Harness(Protocol):
 
     def open(self, **options: Any) -> contract.SessionStore:
         """Another instance on the same sessions, as another process would open it, with nothing cached. `options` are
-        keywords of `store.documents.shelf.Options`; `lease_staleness` must be heeded, those that say how states are
-        laid out may be ignored."""
+        keywords of `store.documents.shelf.Options`. `lease_staleness` must be heeded, `max_persisted_chain_length`
+        where PRUNING is declared; those that say how states are laid out may be ignored."""
 
     def documents(self) -> Database | None:
         """The documents beneath; None where DOCUMENTS is not declared."""
@@ -68,6 +68,11 @@ class Store(
         """Ends listeners and frees connections."""
 
 
+def _require(needed: Capability, declared: Set[Capability]) -> None:
+    if needed not in declared:
+        pytest.skip(f"needs the capability {needed.value!r}, which is not declared")
+
+
 class Declared:
     """A store of which only what is declared can be used."""
 
@@ -77,8 +82,8 @@ class Declared:
 
     def __getattr__(self, name: str) -> Any:
         needed = CAPABILITY_OF.get(name)
-        if needed is not None and needed not in self._capabilities:
-            pytest.skip(f"needs the capability {needed.value!r}, which is not declared")
+        if needed is not None:
+            _require(needed, self._capabilities)
         return getattr(self._store, name)
 
 
@@ -97,11 +102,14 @@ class Stores:
         """What the harness declares."""
         return self._harness.capabilities
 
+    def require(self, capability: Capability) -> None:
+        """Skips the case where the capability is not declared."""
+        _require(capability, self.capabilities)
+
     @property
     def database(self) -> Database:
         """The documents beneath; the case is skipped where they are not declared."""
-        if Capability.DOCUMENTS not in self.capabilities:
-            pytest.skip("needs the capability 'documents', which is not declared")
+        self.require(Capability.DOCUMENTS)
         database = self._harness.documents()
         assert database is not None, "DOCUMENTS is declared, and the harness gives none"
         return database

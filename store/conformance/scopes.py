@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from store.conformance.capabilities import Capability
 from store.conformance.harness import Store, Stores
 from store.conformance.soundness import documents_of
 from store.conformance.turns import (
@@ -83,7 +84,7 @@ class ScopeCases:
     async def test_a_wrong_scope_is_refused(self, store: Store, name: str) -> None:
         for wrong in WRONG_IDS:
             if wrong == "a/b":
-                continue  # as a tenant: some store has nested ones
+                continue  # as a tenant: some stores have nested ones, see below
             for scope, named in ((Scope(wrong, "ann"), "tenant"), (Scope("acme", wrong), "user")):
                 with pytest.raises(InvalidRequestError, match=named):
                     await BY_SCOPE[name](store, scope)
@@ -154,3 +155,24 @@ class ScopeCases:
         settled = await converse(store, "a")
         second = await converse(store, "b", settled.session_id)
         assert await stores.open().get_latest_snapshot(ANN, settled.session_id) == second
+
+    async def test_a_nested_tenant_is_a_tenant_exactly_where_that_is_declared(
+        self, store: Store, stores: Stores
+    ) -> None:
+        nested = Scope("a/b", "ann")
+        if Capability.NESTED_TENANTS not in stores.capabilities:
+            with pytest.raises(InvalidRequestError, match="tenant"):
+                await save(store, "row", scope=nested)
+            return
+        saved = await save(store, "row", scope=nested)
+        assert await stores.open().get_snapshot(nested, "row") == saved
+        for other in ("a", "b", "a/b/c", "acme"):
+            assert await store.get_snapshot(Scope(other, "ann"), "row") is None
+        assert await store.get_latest_snapshot(Scope("a", "ann"), "s") is None
+
+    @pytest.mark.parametrize("escaping", ["../b", "a//b", "/a", "a/", "a/..", "a/./b", "a/../../b", "/", "a/ /b"])
+    async def test_a_tenant_that_escapes_is_refused(self, store: Store, escaping: str) -> None:
+        with pytest.raises(InvalidRequestError, match="tenant"):
+            await save(store, "row", scope=Scope(escaping, "ann"))
+        with pytest.raises(InvalidRequestError, match="tenant"):
+            await store.get_snapshot(Scope(escaping, "ann"), "row")

@@ -1,9 +1,10 @@
 """Whether raw documents keep what must always hold, as a list of complaints. Holds no test; knows no operation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Protocol
 
+from store.conformance.capabilities import Capability
 from store.conformance.harness import Store
 from store.database import Database, Document, Kind, Path, Query
 from store.documents.settlements import REQUEST_FIELDS
@@ -17,6 +18,10 @@ from store.state import State
 
 class Inspected(Protocol):
     """What is looked at: the documents, and a way to open a store on them."""
+
+    @property
+    def capabilities(self) -> Set[Capability]:
+        """What is declared."""
 
     @property
     def database(self) -> Database:

@@ -5,26 +5,42 @@ from collections.abc import AsyncIterator
 import pytest
 
 from store.conformance.aborts import AbortCases
+from store.conformance.branches import BranchCases
 from store.conformance.capabilities import Capability
 from store.conformance.capability_cases import CapabilityCases
 from store.conformance.chains import ChainCases
 from store.conformance.claims import ClaimCases
 from store.conformance.damage import DamageCases
+from store.conformance.deletes import DeleteCases
+from store.conformance.edit_leases import EditLeaseCases
+from store.conformance.edit_sizes import EditSizeCases
+from store.conformance.erasures import ErasureCases
+from store.conformance.event_logs import EventLogCases
 from store.conformance.fidelity import FidelityCases
 from store.conformance.harness import Harness, Store, Stores
+from store.conformance.interruptions import InterruptionCases
 from store.conformance.latest import LatestCases
 from store.conformance.leases import LeaseCases
 from store.conformance.machine import MachineCases
+from store.conformance.pruning import PruneCases
+from store.conformance.queues import QueueCases
 from store.conformance.races import RaceCases
+from store.conformance.restores import RestoreCases
 from store.conformance.resumes import ResumeCases
+from store.conformance.retention import RetentionCases
 from store.conformance.same_sends import SameSendCases
 from store.conformance.save_rules import SaveRuleCases
 from store.conformance.saves import SaveCases
 from store.conformance.scopes import ScopeCases
 from store.conformance.sessions import SessionCases
 from store.conformance.settles import SettleCases
+from store.conformance.sizes import SizeCases
 from store.conformance.soundness import complaints
 from store.conformance.subscriptions import SubscriptionCases
+from store.conformance.sweep_races import SweepRaceCases
+from store.conformance.sweeps import SweepCases
+from store.conformance.trees import TreeCases
+from store.conformance.truncates import TruncateCases
 
 
 class StoreFixtures:
@@ -69,6 +85,22 @@ class StoreConformance(
     RaceCases,
     SessionCases,
     SubscriptionCases,
+    TruncateCases,
+    RestoreCases,
+    BranchCases,
+    DeleteCases,
+    TreeCases,
+    EditLeaseCases,
+    EditSizeCases,
+    QueueCases,
+    EventLogCases,
+    RetentionCases,
+    SweepCases,
+    SweepRaceCases,
+    ErasureCases,
+    PruneCases,
+    SizeCases,
+    InterruptionCases,
     MachineCases,
     StoreFixtures,
 ):

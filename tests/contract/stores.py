@@ -5,11 +5,12 @@ on a clock that stands still until a test moves it; Firestore has its own clock,
 """
 
 import asyncio
+from collections.abc import Set
 from datetime import timedelta
 from pathlib import Path as Directory
 from typing import Any, Protocol
 
-from store.conformance.capabilities import EVERYTHING
+from store.conformance.capabilities import EVERYTHING, Capability
 from store.conformance.harness import START as START
 from store.conformance.harness import Clock
 from store.database import Database
@@ -25,6 +26,7 @@ from store.memory.database import MemoryDatabase
 class Stores(Protocol):
     """Instances on one collection of documents."""
 
+    capabilities: Set[Capability]
     database: Database  # the raw documents
     moment: float  # seconds that a test can afford to let pass
     is_damaged: bool  # a test that breaks documents says so: they are not checked after it then
@@ -43,7 +45,7 @@ class _Opened:
     """What the backends share: every instance is closed at the end."""
 
     database: Database
-    capabilities = EVERYTHING
+    capabilities: Set[Capability] = EVERYTHING - {Capability.NESTED_TENANTS}
     moment = 60.0
 
     def __init__(self) -> None:
@@ -84,6 +86,8 @@ class MemoryStores(_Opened):
 
 class FileStores(_Opened):
     """Instances that share a directory, as processes do; they look for each other's changes often."""
+
+    capabilities: Set[Capability] = EVERYTHING
 
     def __init__(self, directory: Directory) -> None:
         super().__init__()

@@ -1,10 +1,16 @@
 """The shipped suite on each of our backends; a harness is all that it needs."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path as Directory
 
 import pytest
 
+from store.conformance.database_suite import DatabaseConformance
 from store.conformance.suite import StoreConformance
+from store.database import Database
+from store.file.database import FileDatabase
+from store.firestore.database import FirestoreDatabase
+from store.memory.database import MemoryDatabase
 from tests.contract.stores import FileStores, FirestoreStores, MemoryStores
 
 
@@ -34,3 +40,33 @@ class TestFirestore(StoreConformance):
     @pytest.fixture
     def harness(self, project_id: str, emulator_host: str) -> FirestoreStores:
         return FirestoreStores(project_id, emulator_host)
+
+
+class TestMemoryDatabase(DatabaseConformance):
+    """Documents in memory, beneath the sessions."""
+
+    @pytest.fixture
+    async def database(self) -> AsyncIterator[Database]:
+        opened = MemoryDatabase()
+        yield opened
+        await opened.close()
+
+
+class TestFileDatabase(DatabaseConformance):
+    """A folder, beneath the sessions."""
+
+    @pytest.fixture
+    async def database(self, tmp_path: Directory) -> AsyncIterator[Database]:
+        opened = FileDatabase(tmp_path / "sessions", poll_interval=0)
+        yield opened
+        await opened.close()
+
+
+class TestFirestoreDatabase(DatabaseConformance):
+    """The emulator, beneath the sessions."""
+
+    @pytest.fixture
+    async def database(self, project_id: str, emulator_host: str) -> AsyncIterator[Database]:
+        opened = FirestoreDatabase(project_id, emulator_host=emulator_host)
+        yield opened
+        await opened.close()

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
+from store.conformance.interposed import interposed_store
 from store.database import CommitUnansweredError, Kind, Update, Write
 from store.errors import SnapshotNotFoundError
 from store.models import Lease
-from tests.contract.interposed import interposed_store
 from tests.contract.soundness import documents_of
 from tests.contract.stores import Stores
 from tests.contract.turns import ANN, claim, claimed, completed, converse, save, state_of

@@ -1,13 +1,11 @@
 """What is refused before anything is asked of a database, and what one backend alone takes."""
 
 from collections.abc import Callable
-from pathlib import Path as Directory
 from typing import Any
 
 import pytest
 
 from store.conformance.scopes import BY_ID, BY_OPTIONAL_ID, BY_SCOPE, WRONG_IDS
-from store.conformance.turns import save
 from store.database import Database
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
@@ -45,20 +43,6 @@ async def test_a_wrong_scope_is_refused_before_any_io(untouched: DocumentStore, 
         for scope, named in ((Scope(wrong, "ann"), "tenant"), (Scope("acme", wrong), "user")):
             with pytest.raises(InvalidRequestError, match=named):
                 await BY_SCOPE[name](untouched, scope)
-
-
-async def test_nested_tenants_are_the_file_stores_alone(tmp_path: Directory) -> None:
-    nested = Scope("a/b", "ann")
-    files = FileStore(tmp_path / "sessions", poll_interval=0)
-    saved = await save(files, "row", scope=nested)
-    assert await files.get_snapshot(nested, "row") == saved
-    assert await files.get_snapshot(Scope("a", "ann"), "row") is None
-    for escaping in ("../b", "a//b", "/a", "a/", "a/..", "a/./b"):
-        with pytest.raises(InvalidRequestError, match="tenant"):
-            await files.get_snapshot(Scope(escaping, "ann"), "row")
-    await files.close()
-    with pytest.raises(InvalidRequestError, match="tenant"):
-        await MemoryStore().get_snapshot(nested, "row")
 
 
 WRONG_OPTIONS: dict[str, tuple[Any, ...]] = {

@@ -53,12 +53,3 @@ states = st.dictionaries(names, values, max_size=4) | st.builds(
     st.lists(messages, max_size=6),
     st.dictionaries(names, values, max_size=3),
 )
-
-
-def typed(value: Any) -> Any:
-    """What equals another one only where the types do too: for Python `1 == True == 1.0` and `0.0 == -0.0`."""
-    if isinstance(value, dict):
-        return [(name, typed(item)) for name, item in value.items()]
-    if isinstance(value, list):
-        return ["list", *(typed(item) for item in value)]
-    return type(value).__name__, repr(value)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 
 from store.canonical import MAX_DEPTH, MAX_INT_DIGITS, dump, parse, parse_stored
+from store.conformance.values import typed
 from store.errors import InvalidRequestError
-from tests.unit.json_values import typed, values
+from tests.unit.json_values import values
 
 
 def nested(depth: int) -> Any:

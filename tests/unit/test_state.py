@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from store.conformance.values import typed
 from store.errors import InvalidRequestError
 from store.state import EMPTY, Raw, State
-from tests.unit.json_values import messages, states, typed, values
+from tests.unit.json_values import messages, states, values
 
 
 def built(value: Any) -> State:

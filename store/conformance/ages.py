@@ -3,11 +3,11 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+from store.conformance.conversations import add, all_documents, plain_turn
+from store.conformance.soundness import Inspected
+from store.conformance.turns import ANN
 from store.database import Kind, Query, Update
 from store.models import NewSession, Scope, Session
-from tests.contract.conversations import add, documents, plain_turn
-from tests.contract.stores import Stores
-from tests.contract.turns import ANN
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
@@ -16,9 +16,9 @@ _EXPIRY = ("expiresAt", "firesessionExpireAt")
 _TIMES = {Kind.POINTERS: ("updatedAt", "dueAt", *_EXPIRY)}
 
 
-async def age(stores: Stores, session_id: str, by: timedelta, tenant: str = ANN.tenant) -> None:
+async def age(stores: Inspected, session_id: str, by: timedelta, tenant: str = ANN.tenant) -> None:
     """Whatever was to happen to the session at some time happens that much earlier."""
-    for path, document in (await documents(stores)).items():
+    for path, document in (await all_documents(stores)).items():
         names = (document.fields.get("sessionId"), document.fields.get("id"))
         if path.tenant == tenant and session_id in names:
             times = {
@@ -30,7 +30,7 @@ async def age(stores: Stores, session_id: str, by: timedelta, tenant: str = ANN.
 
 
 async def aged(
-    stores: Stores, session_id: str, by: timedelta, *, scope: Scope = ANN, temporary: bool = False, turns: int = 1
+    stores: Inspected, session_id: str, by: timedelta, *, scope: Scope = ANN, temporary: bool = False, turns: int = 1
 ) -> Session:
     """A session with so many turns, used last that long ago; a temporary one was made that long ago."""
     store = stores.open()
@@ -43,12 +43,12 @@ async def aged(
     return session
 
 
-async def kept(stores: Stores) -> set[str]:
+async def kept(stores: Inspected) -> set[str]:
     """The ids of all sessions that are left, marked ones included."""
-    return {path.id for path in await documents(stores) if path.kind is Kind.POINTERS}
+    return {path.id for path in await all_documents(stores) if path.kind is Kind.POINTERS}
 
 
-async def records(stores: Stores) -> dict[str, Any]:
+async def records(stores: Inspected) -> dict[str, Any]:
     """The fields of all session documents by id."""
     found = (await stores.database.query(Query(Kind.POINTERS, None, ()))).documents
     return {document.path.id: document.fields for document in found}

@@ -1,4 +1,4 @@
-"""A database that lets a test act between an operation's reads and its commit. Holds no test."""
+"""A database that lets a case act between an operation's reads and its commit. Holds no test."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -28,4 +28,9 @@ def interposed_store(
     database: Database, before_commit: Callable[[Sequence[Write]], Awaitable[None]], **options: Any
 ) -> DocumentStore:
     """An instance of its own on `database`, with a hook before its commits."""
-    return DocumentStore(Shelf(Interposed(database, before_commit), Options(**options)))
+    return store_on(Interposed(database, before_commit), **options)
+
+
+def store_on(database: Any, **options: Any) -> DocumentStore:
+    """An instance of its own on a database, or on what passes for one."""
+    return DocumentStore(Shelf(database, Options(**options)))
