@@ -4,8 +4,9 @@
 Attributes are ids, statuses and codes, never what a message says, and of an exception its code alone.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import Final, Protocol
 
@@ -20,6 +21,7 @@ from store.models import Abort, SnapshotStatus
 ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 __all__ = ["Counted", "Span", "Telemetry", "configure_telemetry", "fail_span", "is_wanted", "require_exporter"]
 
+FLUSH_SECONDS: Final = 1.5
 _NAME: Final = "firesession"
 _CODES: Final = {
     "agent_session_busy": "busy",
@@ -164,10 +166,11 @@ def _has(module: str) -> bool:
         return False
 
 
-def configure_telemetry(environ: Mapping[str, str]) -> None:
-    """Sets exporters up where the environment names a collector."""
+def configure_telemetry(environ: Mapping[str, str]) -> Callable[[], Awaitable[None]]:
+    """Sets exporters up where the environment names a collector. What is returned sends the rest: at its end the server
+    is killed by the signal that told it to end, so that nothing which Python would do then is done."""
     if not is_wanted(environ):
-        return
+        return _nothing
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.metrics import MeterProvider
@@ -181,4 +184,16 @@ def configure_telemetry(environ: Mapping[str, str]) -> None:
     tracers = TracerProvider(resource=resource)
     tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(tracers)
-    metrics.set_meter_provider(MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())], resource=resource))
+    meters = MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())], resource=resource)
+    metrics.set_meter_provider(meters)
+
+    async def flush() -> None:
+        sending = (asyncio.to_thread(provider.force_flush) for provider in (tracers, meters))
+        with suppress(TimeoutError):  # a collector that does not answer must not hold the process up
+            await asyncio.wait_for(asyncio.gather(*sending, return_exceptions=True), FLUSH_SECONDS)
+
+    return flush
+
+
+async def _nothing() -> None:
+    """What is left to send where nothing is measured."""

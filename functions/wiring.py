@@ -6,6 +6,7 @@ thread or channel that was there before would not survive it.
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
@@ -78,12 +79,18 @@ def application(settings: Settings) -> Application:
     loop = asyncio.get_running_loop()
     if loop not in _applications:
         configure_logging(settings)
-        configure_telemetry(os.environ)
+        flush = configure_telemetry(os.environ)
         made = _applications[loop] = build(settings)
         if settings.sweep_interval is not None:
             _sweeping[loop] = SweepLoop(made.store, settings.sweep_interval)
-        drain_on_termination(lambda: made.engine.drain(settings.shutdown_grace))
+        drain_on_termination(lambda: _end(made, flush))
     return _applications[loop]
+
+
+async def _end(made: Application, flush: Callable[[], Awaitable[None]]) -> None:
+    """What is done before the process ends."""
+    await made.engine.drain(made.settings.shutdown_grace)
+    await flush()
 
 
 def build(settings: Settings) -> Application:

@@ -1,7 +1,9 @@
 """What is measured can be read back, and is nothing at all where nobody asked for it."""
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
@@ -13,10 +15,15 @@ from functions.engine.engine import Engine
 from functions.engine.limits import EngineLimits
 from functions.engine.requests import TurnRequest
 from functions.engine.running import RunningTurn
-from functions.telemetry import Telemetry, configure_telemetry
+from functions.telemetry import Telemetry, configure_telemetry, require_exporter
 from store.firestore.calls import Calls, Tally, counting
 from store.memory.store import MemoryStore
 from store.models import Abort, NewSession, SameSend, Scope, SnapshotStatus
+
+
+def _missing(name: str) -> object:
+    raise ModuleNotFoundError(name)
+
 
 MESSAGE = {"id": "m1", "role": "user", "content": [{"text": "hello"}]}
 
@@ -72,6 +79,17 @@ def test_without_a_collector_nothing_is_configured() -> None:
     configure_telemetry({})
     configure_telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"})
     Telemetry().turn_ended("completed", 10)
+
+
+@pytest.mark.parametrize("found", [lambda name: None, _missing], ids=["no module", "no package of it"])
+def test_a_collector_that_nothing_can_send_to_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, found: Callable[[str], object]
+) -> None:
+    monkeypatch.setattr("functions.telemetry.find_spec", found)
+    with pytest.raises(SystemExit, match=r"^firesession: OTEL_EXPORTER_OTLP_ENDPOINT: .*install firesession\[otel\]$"):
+        require_exporter({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"})
+    require_exporter({})
+    require_exporter({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"})
 
 
 def test_calls_are_counted_for_the_task_that_makes_them() -> None:
