@@ -38,9 +38,8 @@ def judge(report: dict[str, Any]) -> Verdict:
         for package in packages
         for flaw in package.get("vulns", ())
     ]
-    audited = (
-        f"{len(packages) - len(unknown)} of {len(packages)} locked versions were looked up: {len(found)} advisories"
-    )
+    known = len(packages) - len(unknown)
+    audited = f"{known} of {len(packages)} locked versions were looked up; advisories: {len(found)}"
     return Verdict([*found, *unknown, audited], 1 if found or unknown else 0)
 
 

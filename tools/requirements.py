@@ -50,8 +50,9 @@ def is_current(lock: Lock, pyproject: dict[str, Any]) -> bool:
     """Whether the file is as it was made, from these very lists."""
     if not lock.path.is_file():
         return False
-    notice, digest, *pins = lock.path.read_text(encoding="utf-8").split("\n", 2)
-    return notice == NOTICE and pins != [] and digest == DIGEST + lock.digest(pyproject, pins[0])
+    head, _, rest = lock.path.read_text(encoding="utf-8").partition("\n" + DIGEST)
+    digest, _, pins = rest.partition("\n")
+    return head == NOTICE and digest == lock.digest(pyproject, pins)
 
 
 def make(lock: Lock, pyproject: dict[str, Any], upgrade: bool) -> None:
