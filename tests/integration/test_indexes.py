@@ -4,7 +4,7 @@ emulator, which has none."""
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path as File
 from typing import Any, NamedTuple
 
@@ -15,6 +15,9 @@ from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
 from store.firestore.database import FirestoreDatabase
 from store.fsck.check import check
+from store.layout import records as records_layout
+from store.layout import rows as rows_layout
+from store.layout.segments import cut_segments, log_line, segment_fields
 from store.models import NewSession
 from tests.contract.conversations import taken
 from tests.contract.turns import ANN, RUNNER, claim, completed, converse, same_send, save
@@ -24,6 +27,8 @@ INDEXES = json.loads(
     (File(__file__).resolve().parents[2] / "emulator_config/firestore.indexes.json").read_text("utf-8")
 )
 OVERRIDES = INDEXES["fieldOverrides"]
+MOST_OVERRIDES = 200  # single-field configurations of a database
+(SEGMENT,) = cut_segments(0, [(1, log_line(1, "turn-start", {}))])
 PAYLOADS = {"statePatch", "request", "error", "chunk", "base", "tail"}
 
 
@@ -141,6 +146,34 @@ async def test_no_query_looks_for_a_field_that_is_not_indexed(asked: Asked) -> N
     assert [(group, field) for group, field in simple if field in not_indexed(group)] == []
     overridden = {(entry["collectionGroup"], entry["fieldPath"]) for entry in OVERRIDES}
     assert set(simple) & overridden == set()
+
+
+async def test_nothing_is_indexed_by_itself_that_no_query_asks_for(asked: Asked) -> None:
+    """Two entries for each field of each row would take more than four times what the documents take."""
+    store = DocumentStore(Shelf(asked, Options()))
+    await store.create_session(ANN, "t", NewSession("echo", lifetime=60.0))
+    await converse(store, "a", "t")
+    await taken(store, "b", "t")
+    indexed = {
+        (kind.value, name)
+        for kind in (Kind.SNAPSHOTS, Kind.SHARDS, Kind.POINTERS, Kind.STREAMS)
+        for document in (await asked.query(Query(kind, None, ()))).documents
+        for name in document.fields
+        if name not in not_indexed(kind.value)
+    }
+    assert indexed == {("snapshots", "sessionId"), ("shards", "sessionId"), ("pointers", "ownerId")}
+    rows = {*rows_layout.METADATA_FIELDS, *rows_layout.PAYLOAD_FIELDS, "codec"}
+    assert rows - not_indexed("snapshots") == {"sessionId", "abortRunner"}
+    sessions = {*records_layout.METADATA_FIELDS, *records_layout.COPY_FIELDS}
+    assert sessions - not_indexed("pointers") == {"ownerId"}
+    assert set(segment_fields("r", "s", SEGMENT, datetime.now(UTC))) - not_indexed("streams") == {
+        "snapshotId",
+        "sessionId",
+    }
+
+
+def test_there_are_no_more_exemptions_than_a_database_takes() -> None:
+    assert len(OVERRIDES) <= MOST_OVERRIDES
 
 
 @pytest.mark.parametrize("group", [kind.value for kind in (Kind.SNAPSHOTS, Kind.SHARDS, Kind.POINTERS, Kind.STREAMS)])
