@@ -39,6 +39,7 @@ from store.conformance.soundness import complaints
 from store.conformance.subscriptions import SubscriptionCases
 from store.conformance.sweep_races import SweepRaceCases
 from store.conformance.sweeps import SweepCases
+from store.conformance.torn_reads import TornReadCases
 from store.conformance.trees import TreeCases
 from store.conformance.truncates import TruncateCases
 
@@ -83,6 +84,7 @@ class StoreConformance(
     SameSendCases,
     ResumeCases,
     RaceCases,
+    TornReadCases,
     SessionCases,
     SubscriptionCases,
     TruncateCases,

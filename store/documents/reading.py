@@ -109,7 +109,7 @@ async def with_activity(shelf: Shelf, scope: Scope, read: RecordRead) -> Session
     session = read.record.session
     if session.active_snapshot_id is None:
         return session
-    active = await read_one_row(shelf, scope, session.active_snapshot_id)
+    active = await read_one_row(shelf, scope, session.active_snapshot_id, at=read.time)
     is_active = active.row is not None and is_live(active.row, active.time, shelf.staleness)
     return replace(session, is_turn_active=is_active)
 
