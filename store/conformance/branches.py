@@ -7,6 +7,7 @@ import pytest
 
 from store.conformance.conversations import (
     add,
+    all_documents,
     compaction,
     conversation,
     documents,
@@ -162,7 +163,7 @@ class BranchCases:
         cold = stores.open()
         assert await state_of_head(cold, "mine") == copy
         assert await cold.branch(ANN, source, "a-answer", "mine") == session
-        assert {path.kind.value for path in of_session(await documents(stores), "mine")} == {
+        assert {path.kind.value for path in of_session(await all_documents(stores), "mine")} == {
             "pointers",
             "shards",
             "snapshots",

@@ -1,113 +1,69 @@
-"""Stores that each break one rule of the design, for the suite to be tested on. Holds no test."""
+"""Stores that each break one promise, for the suite to be tested on: which, and which cases have to catch it. Holds no
+test."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
+from store.conformance.capability_cases import CapabilityCases
 from store.conformance.claims import ClaimCases
 from store.conformance.damage import DamageCases
+from store.conformance.database_commits import CommitCases
+from store.conformance.database_moments import MomentCases
+from store.conformance.database_queries import QueryCases
+from store.conformance.database_reads import ReadCases
+from store.conformance.database_watches import WatchCases
+from store.conformance.deletes import DeleteCases
+from store.conformance.erasures import ErasureCases
+from store.conformance.event_logs import EventLogCases
 from store.conformance.fidelity import FidelityCases
 from store.conformance.latest import LatestCases
 from store.conformance.leases import LeaseCases
+from store.conformance.queues import QueueCases
 from store.conformance.races import RaceCases
 from store.conformance.saves import SaveCases
 from store.conformance.scopes import ScopeCases
 from store.conformance.settles import SettleCases
 from store.conformance.subscriptions import SubscriptionCases
-from store.database import SERVER_TIME, Committed, Database, Delete, Query, Read, Update, Write
+from store.conformance.sweeps import SweepCases
+from store.conformance.torn_reads import TornReadCases
+from store.conformance.trees import TreeCases
+from store.conformance.truncates import TruncateCases
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
 from store.errors import DataLossError
-from store.memory.database import MemoryDatabase
-from store.models import Change, Claim, Lease, SameSend, Scope, Snapshot
+from store.ids import mint_id
+from store.models import (
+    Adopted,
+    Adoption,
+    Change,
+    Claim,
+    Lease,
+    SameSend,
+    Scope,
+    Segment,
+    Session,
+    Snapshot,
+    SnapshotPage,
+    SweepReport,
+)
 from store.state import State
 from tests.contract.stores import MemoryStores
-
-
-class Passing:
-    """A database that passes everything on; its subclasses do one thing otherwise."""
-
-    def __init__(self, database: Database) -> None:
-        self.database = database
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.database, name)
-
-
-class LeaseStays(Passing):
-    """A row that ends leaves its session claimed."""
-
-    async def commit(self, writes: Sequence[Write]) -> Committed:
-        return await self.database.commit([self._kept(write) for write in writes])
-
-    def _kept(self, write: Write) -> Write:
-        return replace(write, remove=()) if isinstance(write, Update) and "activeSnapshotId" in write.remove else write
-
-
-class NoPreconditions(Passing):
-    """Whoever comes last wins."""
-
-    async def commit(self, writes: Sequence[Write]) -> Committed:
-        blind = [replace(write, update_time=None) if isinstance(write, Update | Delete) else write for write in writes]
-        return await self.database.commit(blind)
-
-
-class HalfCommits(Passing):
-    """A commit of several documents stores each by itself."""
-
-    async def commit(self, writes: Sequence[Write]) -> Committed:
-        answers = [await self.database.commit([write]) for write in writes]
-        times = tuple(answer.update_times[0] for answer in answers)
-        return Committed(times, answers[-1].server_time)
-
-
-class SlowClock(Passing):
-    """Reads are of a time long before the one that heartbeats get: no lease is ever old."""
-
-    async def get(self, *paths: Any, **keywords: Any) -> Read:
-        keywords["at"] = None
-        read = await self.database.get(*paths, **keywords)
-        return Read(read.documents, read.time - timedelta(days=1))
-
-
-class BeatsTouchTheUpdate(Passing):
-    """A heartbeat counts as a change of the row."""
-
-    async def write_each(self, writes: Sequence[Write]) -> Any:
-        touching = [
-            replace(write, fields={**write.fields, "updatedAt": SERVER_TIME}) if isinstance(write, Update) else write
-            for write in writes
-        ]
-        return await self.database.write_each(touching)
-
-
-class OneTenant(Passing):
-    """All tenants share their documents."""
-
-    async def get(self, paths: Any, **keywords: Any) -> Read:
-        renamed = {path._replace(tenant="all"): path for path in paths}
-        read = await self.database.get(list(renamed), **keywords)
-        documents = {
-            renamed[path]: document and replace(document, path=renamed[path])
-            for path, document in read.documents.items()
-        }
-        return Read(documents, read.time)
-
-    async def commit(self, writes: Sequence[Write]) -> Committed:
-        shared = [replace(write, path=write.path._replace(tenant="all")) for write in writes]
-        return await self.database.commit(shared)
-
-    async def query(self, query: Query) -> Any:
-        return await self.database.query(replace(query, tenant="all"))
-
-
-class NoWatches(Passing):
-    """A watch delivers what is there at first, and no change."""
-
-    def watch(self, target: Any) -> Any:
-        return MemoryDatabase().watch(target)
+from tests.unit.wrong_databases import (
+    BeatsTouchTheUpdate,
+    HalfCommits,
+    IgnoresMoments,
+    KeepsLogs,
+    LateBeats,
+    LeaseStays,
+    NoPreconditions,
+    NoWatches,
+    OneTenant,
+    Passing,
+    ReadsOneByOne,
+    SlowClock,
+    Unordered,
+)
 
 
 class LateRows(DocumentStore):
@@ -174,8 +130,13 @@ class SortsKeys(DocumentStore):
 class ForgetsClaims(DocumentStore):
     """A claim that is repeated, as after a lost answer, is taken for another one."""
 
+    seen: set[str] = set()  # noqa: RUF012  # shared by all instances, as a wrong database would be
+
     async def claim_turn(self, scope: Scope, claim: Claim) -> Lease | SameSend:
-        return await super().claim_turn(scope, replace(claim, attempt=f"{claim.attempt}{id(object())}"))
+        if claim.snapshot_id in self.seen:
+            claim = replace(claim, snapshot_id=mint_id(), attempt=mint_id())
+        self.seen.add(claim.snapshot_id)
+        return await super().claim_turn(scope, claim)
 
 
 class ManyOwners(DocumentStore):
@@ -189,23 +150,134 @@ class ManyOwners(DocumentStore):
         return None
 
 
-CAUGHT_BY: dict[type[Passing] | type[DocumentStore], type] = {
-    LateRows: LatestCases,  # rule 1: a turn is a row from its first moment
-    LeaseStays: SettleCases,  # rule 2: a row and its lease end together
-    HalfCommits: RaceCases,
-    NoPreconditions: RaceCases,  # rule 3: a refused commit is a question
-    ForgetsClaims: ClaimCases,
-    SlowClock: LeaseCases,  # rule 4: ages are the database's
-    BeatsTouchTheUpdate: LeaseCases,  # rule 6: heartbeats touch nothing else
-    LastWriteIsLatest: LatestCases,  # rule 7: recency is by creation
-    LossIsAbsence: DamageCases,  # rule 8: corruption is never absence
-    NoneWrites: SaveCases,  # rule 9: None writes nothing
-    OneTenant: ScopeCases,  # rule 10: tenancy fails closed
-    ManyOwners: ScopeCases,
-    SortsKeys: FidelityCases,  # rule 11: what is stored is what was given
-    NoWatches: SubscriptionCases,
-}
-"""Each with the cases that have to catch it; the whole suite does too, but takes longer."""
+class AnyTenant(DocumentStore):
+    """Whatever is given is a tenant."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        super().__init__(replace(shelf, check_tenant=str))
+
+
+class NeverPrunes(DocumentStore):
+    """Says that it keeps chains short, and does not."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        super().__init__(replace(shelf, options=replace(shelf.options, max_persisted_chain_length=None)))
+
+
+class DeletesByPrefix(DocumentStore):
+    """A deleted session takes those with it whose ids begin alike."""
+
+    async def delete_session(self, scope: Scope, session_id: str) -> None:
+        await super().delete_session(scope, session_id)
+        for session in (await self.list_sessions(scope, 100)).sessions:
+            if session.id.startswith(session_id):
+                await super().delete_session(scope, session.id)
+
+
+class IgnoresTails(DocumentStore):
+    """A transcript is cut whatever its caller knows of it."""
+
+    async def truncate(
+        self, scope: Scope, session_id: str, message_id: str, expected_tail: str | None = None
+    ) -> Session:
+        return await super().truncate(scope, session_id, message_id)
+
+
+class NewestFirst(DocumentStore):
+    """The tree begins with its leaves."""
+
+    async def list_snapshots(
+        self, scope: Scope, session_id: str, limit: int, cursor: str | None = None
+    ) -> SnapshotPage:
+        page = await super().list_snapshots(scope, session_id, limit, cursor)
+        return replace(page, snapshots=page.snapshots[::-1])
+
+
+class AdoptsAgain(DocumentStore):
+    """A turn that was delivered twice runs twice."""
+
+    adopted: dict[str, Adopted] = {}  # noqa: RUF012  # shared by all instances, as a wrong database would be
+
+    async def adopt_turn(self, scope: Scope, snapshot_id: str, runner: str, attempt: str) -> Adopted | Adoption:
+        answer = await super().adopt_turn(scope, snapshot_id, runner, attempt)
+        if isinstance(answer, Adopted):
+            self.adopted[snapshot_id] = answer
+        return self.adopted.get(snapshot_id, answer)
+
+
+class SegmentsByName(DocumentStore):
+    """The tenth segment comes after the first."""
+
+    async def read_segments(self, scope: Scope, snapshot_id: str) -> list[Segment]:
+        return sorted(await super().read_segments(scope, snapshot_id), key=lambda segment: str(segment.index))
+
+
+class SweepsInEarnest(DocumentStore):
+    """A dry run deletes."""
+
+    async def sweep(self, limit: int = 500, *, dry_run: bool = False) -> SweepReport:
+        return await super().sweep(limit)
+
+
+class ErasesTheTenant(DocumentStore):
+    """Of others too what goes is what one user asked for."""
+
+    async def erase_user(self, scope: Scope, most: int = 500) -> bool:
+        await super().erase_user(Scope(scope.tenant, "bob"), most)
+        return await super().erase_user(scope, most)
+
+
+class Wrong(NamedTuple):
+    """A wrong backend, the cases that have to catch it, and the rule of docs/design.md that it breaks; None for what
+    the contract promises besides. The whole suite catches it too, but takes longer."""
+
+    backend: type[Passing] | type[DocumentStore]
+    cases: type
+    rule: int | None = None
+
+
+WRONG_STORES = [
+    Wrong(LateRows, LatestCases, 1),
+    Wrong(LeaseStays, SettleCases, 2),
+    Wrong(HalfCommits, RaceCases, 2),
+    Wrong(NoPreconditions, RaceCases, 2),
+    Wrong(ForgetsClaims, ClaimCases, 3),
+    Wrong(SlowClock, LeaseCases, 4),
+    Wrong(LateBeats, RaceCases, 5),
+    Wrong(BeatsTouchTheUpdate, LeaseCases, 6),
+    Wrong(LastWriteIsLatest, LatestCases, 7),
+    Wrong(LossIsAbsence, DamageCases, 8),
+    Wrong(IgnoresMoments, TornReadCases, 8),
+    Wrong(NoneWrites, SaveCases, 9),
+    Wrong(OneTenant, ScopeCases, 10),
+    Wrong(ManyOwners, ScopeCases, 10),
+    Wrong(AnyTenant, ScopeCases, 10),
+    Wrong(SortsKeys, FidelityCases, 11),
+    Wrong(NoWatches, SubscriptionCases),
+    Wrong(NeverPrunes, CapabilityCases),
+    Wrong(DeletesByPrefix, DeleteCases),
+    Wrong(KeepsLogs, DeleteCases),
+    Wrong(IgnoresTails, TruncateCases),
+    Wrong(NewestFirst, TreeCases),
+    Wrong(AdoptsAgain, QueueCases),
+    Wrong(SegmentsByName, EventLogCases),
+    Wrong(SweepsInEarnest, SweepCases),
+    Wrong(ErasesTheTenant, ErasureCases),
+]
+
+WRONG_DATABASES = [
+    Wrong(NoPreconditions, CommitCases),
+    Wrong(HalfCommits, CommitCases),
+    Wrong(ReadsOneByOne, MomentCases),
+    Wrong(IgnoresMoments, ReadCases),
+    Wrong(Unordered, QueryCases),
+    Wrong(NoWatches, WatchCases),
+]
+
+
+def suite_name(wrong: Wrong) -> str:
+    """The name of the class in wrong_suites that runs its cases."""
+    return f"Test{wrong.backend.__name__}In{wrong.cases.__name__}"
 
 
 class WrongStores(MemoryStores):
@@ -214,8 +286,9 @@ class WrongStores(MemoryStores):
     def __init__(self, wrong: type[Passing] | type[DocumentStore]) -> None:
         super().__init__()
         self._make = wrong if issubclass(wrong, DocumentStore) else DocumentStore
-        self._shared: Any = self.database if issubclass(wrong, DocumentStore) else wrong(self.database)
+        if not issubclass(wrong, DocumentStore):
+            self.database: Any = wrong(self.database)
 
     def open(self, **options: Any) -> DocumentStore:
         """Another instance."""
-        return self._opened(self._make(Shelf(self._shared, Options(**options))))
+        return self._opened(self._make(Shelf(self.database, Options(**options))))

@@ -11,8 +11,10 @@ from store.conformance.capability_cases import CapabilityCases
 from store.conformance.suite import StoreConformance, StoreFixtures
 from store.documents import watching
 from store.documents.store import DocumentStore
+from store.memory.database import MemoryDatabase
 from tests.contract.stores import MemoryStores
-from tests.unit.wrong_backends import CAUGHT_BY, Passing, WrongStores
+from tests.unit.wrong_backends import WRONG_DATABASES, WRONG_STORES, WrongStores, suite_name
+from tests.unit.wrong_databases import Passing
 
 # A delivery that never comes is the point here; readers look by themselves a little later.
 subscriptions.PATIENCE, watching.SLOW_POLL = 1.5, 2.0
@@ -28,8 +30,24 @@ class WrongFixtures(StoreFixtures):
         return WrongStores(self.wrong)
 
 
-for _wrong, _cases in CAUGHT_BY.items():
-    globals()[f"Test{_wrong.__name__}"] = type(f"Test{_wrong.__name__}", (_cases, WrongFixtures), {"wrong": _wrong})
+for _wrong in WRONG_STORES:
+    _name = suite_name(_wrong)
+    globals()[_name] = type(_name, (_wrong.cases, WrongFixtures), {"wrong": _wrong.backend})
+
+
+class WrongDatabaseFixtures:
+    """The fixture of a database that is wrong."""
+
+    wrong: type[Passing]
+
+    @pytest.fixture
+    def database(self) -> Any:
+        return self.wrong(MemoryDatabase())
+
+
+for _wrong in WRONG_DATABASES:
+    _name = suite_name(_wrong)
+    globals()[_name] = type(_name, (_wrong.cases, WrongDatabaseFixtures), {"wrong": _wrong.backend})
 
 
 class Undeclared(MemoryStores):
@@ -68,9 +86,13 @@ class TestOverdeclared(CapabilityCases, StoreFixtures):
 
 
 class HonestLittleStores(LittleStores):
-    """Declares nothing, and offers nothing."""
+    """Declares nothing, and offers nothing: of all options it heeds the one that every store has to."""
 
     capabilities = frozenset()
+
+    def open(self, **options: Any) -> Any:
+        """Another instance."""
+        return super().open(**{name: value for name, value in options.items() if name == "lease_staleness"})
 
     def documents(self) -> Any:
         """None."""
@@ -81,3 +103,22 @@ class TestLittle(StoreConformance):
     @pytest.fixture
     def harness(self) -> HonestLittleStores:
         return HonestLittleStores()
+
+
+class ClosedStores(MemoryStores):
+    """Can do everything, and shows nobody its documents."""
+
+    capabilities = EVERYTHING - {Capability.NESTED_TENANTS, Capability.DOCUMENTS}
+
+    def documents(self) -> Any:
+        """None."""
+        return None
+
+
+class TestClosed(StoreConformance):
+    machine_runs = 1
+    large_states = False
+
+    @pytest.fixture
+    def harness(self) -> ClosedStores:
+        return ClosedStores()
