@@ -71,6 +71,10 @@ class DeleteCases:
         await add(store, "s", plain_turn("a"))
         await store.delete_session(ANN, "s")
         assert await documents(stores) == before
+        left = [await store.get_transcript(ANN, "s-")]
+        await store.delete_session(ANN, "s-1")  # the other way round: its own id begins like another one's
+        assert [await store.get_transcript(ANN, "s-")] == left
+        assert {path for path in before if path not in await documents(stores)} == {*of_session(before, "s-1")}
 
     async def test_others_cannot_delete_a_session(self, stores: Stores, store: Store) -> None:
         session_id = await conversation(store, "a")

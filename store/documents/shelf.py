@@ -58,6 +58,10 @@ class Options:
             raise InvalidRequestError("share_runs must be True or False.")
         if self.legacy_owner not in ("off", "tenant"):
             raise InvalidRequestError("legacy_owner must be 'off' or 'tenant'.")
+        if not isinstance(self.retention, RetentionRules):
+            raise InvalidRequestError("retention must be RetentionRules.")
+        _require_range("retention.max_idle_days", self.retention.max_idle_days, 0, 2**31)
+        _require_range("retention.max_count_per_user", self.retention.max_count_per_user, 0, 2**31)
 
     @property
     def shape(self) -> Shape:

@@ -7,6 +7,7 @@ from typing import Any
 
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
+from store.errors import InvalidRequestError
 from store.file.database import FileDatabase
 from store.file.paths import require_tenant
 from store.local.values import utc_now
@@ -26,5 +27,7 @@ class FileStore(DocumentStore):
         clock: Callable[[], datetime] = utc_now,
         **options: Any,
     ) -> None:
+        if not isinstance(directory, str | Path) or not str(directory).strip() or "\0" in str(directory):
+            raise InvalidRequestError("directory must be the path of a folder.")
         database = FileDatabase(Path(directory), collection=collection, poll_interval=poll_interval, clock=clock)
         super().__init__(Shelf(database, Options(**options), check_tenant=require_tenant))

@@ -4,6 +4,7 @@ Built on the generated asynchronous client, because the friendlier one above it 
 of every kind nor an asynchronous watch. No server-side transactions: preconditions do the same without locks.
 """
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
@@ -23,6 +24,7 @@ from google.cloud.firestore_v1.types import (
 )
 
 from store.database import Committed, Document, Found, Path, Query, Read, Write
+from store.errors import InvalidRequestError
 from store.firestore import attempts, failures, reads
 from store.firestore import writes as writing
 from store.firestore.calls import Calls
@@ -32,6 +34,13 @@ from store.firestore.names import Names
 from store.firestore.values import EPOCH
 
 WRITE_SECONDS = 5.0  # how long one commit is waited for
+_HOST = re.compile(r"[^\s/]+:\d{1,5}")
+
+
+def _require_host(host: object) -> str | None:
+    if host is None or (isinstance(host, str) and _HOST.fullmatch(host)):
+        return host
+    raise InvalidRequestError("emulator_host must be host:port, or None for the service.")
 
 
 class FirestoreDatabase:
@@ -53,7 +62,7 @@ class FirestoreDatabase:
     ) -> None:
         self.calls = Calls() if calls is None else calls
         self._names = Names(project, database, collection)
-        self._connection = Connection(self._names.database, emulator_host, credentials)
+        self._connection = Connection(self._names.database, _require_host(emulator_host), credentials)
         self._listener = Listener(self._connection, self._names, self.calls)
 
     async def get(

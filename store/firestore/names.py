@@ -18,6 +18,8 @@ class Names:
     """The names of one collection's documents in one database."""
 
     def __init__(self, project: str, database: str, collection: str) -> None:
+        require_id(project, "project")
+        require_id(database, "database")
         self.database = f"projects/{project}/databases/{database}"
         self.root = f"{self.database}/documents"
         require_id(collection, "collection")

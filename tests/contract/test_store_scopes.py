@@ -1,6 +1,7 @@
 """What is refused before anything is asked of a database, and what one backend alone takes."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from store.errors import InvalidRequestError
 from store.file.store import FileStore
 from store.firestore.store import FirestoreStore
 from store.memory.store import MemoryStore
-from store.models import Scope
+from store.models import RetentionRules, Scope
 
 
 class _Untouchable:
@@ -55,6 +56,16 @@ WRONG_OPTIONS: dict[str, tuple[Any, ...]] = {
     "cache_size": (-1, 2**40 + 1, None),
     "max_persisted_chain_length": (0, -1, True, 1.0, "1"),
     "lease_staleness": (0, -1, 86_401, float("nan"), float("inf"), "60", None, True),
+    "share_runs": (None, 1, "yes"),
+    "legacy_owner": ("", "user", None, True),
+    "retention": (
+        None,
+        "30",
+        RetentionRules(-1, 30),
+        RetentionRules(30, -1),
+        RetentionRules(True, 30),
+        RetentionRules(30, 1.5),  # type: ignore[arg-type]  # on purpose
+    ),
 }
 MAKERS: dict[str, Callable[..., DocumentStore]] = {
     "memory": MemoryStore,
@@ -71,6 +82,10 @@ def test_a_wrong_option_is_refused_by_name_when_the_store_is_made(maker: str, op
             MAKERS[maker](**{option: wrong})
 
 
+def test_no_option_is_left_out_above() -> None:
+    assert set(WRONG_OPTIONS) == {field.name for field in fields(Options)}
+
+
 @pytest.mark.parametrize("maker", MAKERS)
 def test_an_unknown_option_is_refused_by_name(maker: str) -> None:
     with pytest.raises(TypeError, match="shard_sizes"):
@@ -82,6 +97,26 @@ def test_an_unknown_option_is_refused_by_name(maker: str) -> None:
 def test_a_wrong_collection_is_refused_by_name(maker: str, wrong: object) -> None:
     with pytest.raises(InvalidRequestError, match="collection"):
         MAKERS[maker](collection=wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 1, b"sessions", "", " ", "a\0b"])
+def test_a_wrong_directory_is_refused_by_name(wrong: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="directory"):
+        FileStore(wrong)
+
+
+@pytest.mark.parametrize("name", ["project", "database"])
+@pytest.mark.parametrize("wrong", [None, 1, "", " ", "a/b", "..", "a\nb"])
+def test_a_wrong_project_or_database_is_refused_by_name(name: str, wrong: Any) -> None:
+    given: dict[str, Any] = {"project": "demo", "emulator_host": "127.0.0.1:1", name: wrong}
+    with pytest.raises(InvalidRequestError, match=name):
+        FirestoreStore(**given)
+
+
+@pytest.mark.parametrize("wrong", [1, True, "", "localhost", "http://localhost:8080", "a b:1", ":"])
+def test_a_wrong_emulator_host_is_refused_by_name(wrong: Any) -> None:
+    with pytest.raises(InvalidRequestError, match="emulator_host"):
+        FirestoreStore("demo", emulator_host=wrong)
 
 
 @pytest.mark.parametrize("wrong", [None, True, "1", float("nan"), float("inf")])

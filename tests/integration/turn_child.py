@@ -8,6 +8,7 @@ stop DIRECTORY SESSION                claims a turn, prints its row, and settles
 
 import asyncio
 import os
+import random
 import shutil
 import signal
 import sys
@@ -60,7 +61,35 @@ async def delete(store: DocumentStore, session_id: str, arm: Callable[[], None])
     await store.delete_session(ANN, session_id)
 
 
-ACTIONS: dict[str, Action] = {"settle": settle, "delete": delete}
+async def claim_stale(store: DocumentStore, session_id: str, arm: Callable[[], None]) -> None:
+    """A claim that takes over the lease of an owner that has died, and may be cut short itself."""
+    await claimed(store, claim("dead", session_id, check_tail=False))
+    late = DocumentStore(Shelf(store._shelf.database, Options(lease_staleness=1e-6)))
+    arm()
+    await claimed(late, claim("killed", session_id, check_tail=False))
+
+
+async def truncate(store: DocumentStore, session_id: str, arm: Callable[[], None]) -> None:
+    """A cut that may be cut short."""
+    arm()
+    await store.truncate(ANN, session_id, "turn1")
+
+
+async def settle_large(store: DocumentStore, session_id: str, arm: Callable[[], None]) -> None:
+    """One turn whose state takes several commits, the last of which publishes it."""
+    small = DocumentStore(Shelf(store._shelf.database, Options(commit_size=65_536, shard_size=30_000, base_size=0)))
+    lease = await claimed(small, claim("killed", session_id, check_tail=False))
+    arm()
+    await small.settle_turn(lease, completed(lease, random.Random(1).randbytes(80_000).hex()))
+
+
+ACTIONS: dict[str, Action] = {
+    "settle": settle,
+    "delete": delete,
+    "claim": claim_stale,
+    "truncate": truncate,
+    "large": settle_large,
+}
 
 
 async def act(action: str, directory: Directory, session_id: str, number: int | None) -> int:
