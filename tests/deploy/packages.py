@@ -36,27 +36,27 @@ def run(command: list[str], folder: Path, environ: Mapping[str, str] | None = No
     return done.stdout
 
 
-def gcloud(folder: Path, *arguments: str) -> str:
-    """What the Google Cloud SDK answers, with its configuration in `folder`; the test is skipped without it."""
+def gcloud(folder: Path, *arguments: str, root: Path = ROOT) -> str:
+    """What the Google Cloud SDK answers in `root`, with its configuration in `folder`; skips the test without it."""
     command = shutil.which("gcloud")
     if command is None:
         pytest.skip("the Google Cloud SDK is not installed: there is no gcloud on PATH")
     settings = {"CLOUDSDK_CONFIG": str(folder / "gcloud"), "CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
-    return run([command, *arguments], ROOT, {**settings, "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true"})
+    return run([command, *arguments], root, {**settings, "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true"})
 
 
-def packed_by_gcloud(folder: Path) -> Path:
+def packed_by_gcloud(folder: Path, root: Path = ROOT) -> Path:
     """The folder with the files that `gcloud run deploy` and `gcloud functions deploy` upload from the root."""
     target = folder / "uploaded"
-    for name in gcloud(folder, "meta", "list-files-for-upload", ".").splitlines():
+    for name in gcloud(folder, "meta", "list-files-for-upload", ".", root=root).splitlines():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, target / name)  # what a link shows, as both archivers do
+        shutil.copy(root / name, target / name)  # what a link shows, as both archivers do
     return target
 
 
-def packed_by_firebase(folder: Path) -> Path:
+def packed_by_firebase(folder: Path, root: Path = ROOT) -> Path:
     """The folder with the files that `firebase deploy` uploads."""
-    said = run(["node", str(firebase_cli().parents[2] / "pack.mjs"), str(ROOT)], folder, {"TMPDIR": str(folder)})
+    said = run(["node", str(firebase_cli().parents[2] / "pack.mjs"), str(root)], folder, {"TMPDIR": str(folder)})
     target = folder / "uploaded"
     with zipfile.ZipFile(said.splitlines()[-1]) as archive:
         archive.extractall(target)

@@ -1,5 +1,6 @@
 """The locks name one version of everything, with the hashes of its files, and nothing of the machine that made them."""
 
+import json
 import re
 import shutil
 import sys
@@ -80,3 +81,11 @@ def test_what_is_deployed_installs_from_wheels(python: str, machine: str, tmp_pa
     target = ["--target", str(tmp_path), "--python-version", python, "--implementation", "cp", *platforms]
     wheels = ["--dry-run", "--ignore-installed", "--only-binary", ":all:", "--require-hashes"]
     run([sys.executable, "-m", "pip", "install", "--quiet", *wheels, *target, "-r", str(DEPLOYED.path)], tmp_path)
+
+
+def test_the_lock_of_the_firebase_cli_names_no_registry() -> None:
+    """Every package by version and hash; npm asks the registry that it is set up for."""
+    packages = json.loads((ROOT / "tests" / "deploy" / "package-lock.json").read_text())["packages"]
+    del packages[""]
+    assert len(packages) > 100
+    assert [name for name, package in packages.items() if "resolved" in package or "integrity" not in package] == []

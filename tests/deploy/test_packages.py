@@ -1,5 +1,6 @@
 """What is uploaded is complete: unpacked elsewhere, beside nothing but its own requirements, it serves a chat."""
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +11,12 @@ import pytest
 
 from tests.acceptance.chat_client import client, send_streaming
 from tests.acceptance.server_process import ServerProcess, free_port, running
-from tests.deploy.packages import ROOT, run
+from tests.deploy.packages import ROOT, packed_by_firebase, packed_by_gcloud, run
 
 pytestmark = [pytest.mark.deploy, pytest.mark.timeout(900)]
 
 LOCKED = (ROOT / "functions" / "requirements.txt").read_bytes()
+LITTER = (".env", ".env.demo-x", ".env.local", "debug.log", ".firesession/data", "venv/bin/python", "__pycache__/x.pyc")
 OPTIONAL = ("google.cloud.tasks_v2", "opentelemetry.exporter.otlp.proto.http.trace_exporter", "opentelemetry.sdk.trace")
 
 
@@ -65,6 +67,31 @@ def test_from_functions_goes_what_runs_and_nothing_else(uploaded_by_firebase: Pa
     """The link to store/ is followed."""
     functions = {name.removeprefix("functions/") for name in tracked("functions")}
     assert names(uploaded_by_firebase) == functions | tracked("store")
+
+
+@pytest.fixture
+def littered(tmp_path: Path) -> Path:
+    """A working copy as it is after some use."""
+    root = tmp_path / "root"
+    for name in tracked("functions", "store", "firebase.json", ".gcloudignore", "requirements.txt", "LICENSE"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, root / name)
+    (root / "functions" / "store").symlink_to("../store")
+    for name in LITTER:
+        for folder in (root, root / "functions", root / "store"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text("private")
+    return root
+
+
+def test_litter_is_not_uploaded_from_the_root(littered: Path, uploaded_by_gcloud: Path, tmp_path: Path) -> None:
+    assert names(packed_by_gcloud(tmp_path, littered)) == names(uploaded_by_gcloud)
+
+
+@pytest.mark.node
+def test_litter_is_not_uploaded_from_functions(littered: Path, uploaded_by_firebase: Path, tmp_path: Path) -> None:
+    """The CLI reads settings from functions/.env and sends them on its own way."""
+    assert names(packed_by_firebase(tmp_path, littered)) == names(uploaded_by_firebase)
 
 
 def test_a_package_brings_the_locked_requirements(package: Package) -> None:
