@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import venv
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -74,9 +73,21 @@ def firebase_cli() -> Path:
     return FIREBASE
 
 
-def installed(folder: Path, requirements: Path) -> Path:
+def installed(folder: Path, requirements: Path, python: str = sys.executable) -> Path:
     """The commands of a new environment that holds what `requirements` names, every file checked by its hash."""
-    venv.create(folder, with_pip=False)
+    run([python, "-m", "venv", "--without-pip", str(folder)], ROOT)
     command = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
     run([*command, "--require-hashes", "--no-compile", "--requirement", str(requirements)], requirements.parent)
     return folder / "bin"
+
+
+def python_of(version: str) -> str:
+    """A Python of this version on this machine; the test is skipped where there is none."""
+    name = f"python{version}"
+    if shutil.which(name) is not None:
+        asked = [name, "-c", "import sys; print(sys.executable)"]
+        environ = {**os.environ, "PYENV_VERSION": version}  # where pyenv stands before several
+        found = subprocess.run(asked, env=environ, capture_output=True, text=True, timeout=60, check=False)
+        if found.returncode == 0:
+            return found.stdout.strip()
+    pytest.skip(f"there is no Python {version} on this machine")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.acceptance.chat_client import client, send_streaming
 from tests.acceptance.server_process import ServerProcess, free_port, running
-from tests.deploy.packages import ROOT, packed_by_firebase, packed_by_gcloud, run
+from tests.deploy.packages import ROOT, installed, packed_by_firebase, packed_by_gcloud, python_of, run
 
 pytestmark = [pytest.mark.deploy, pytest.mark.timeout(900)]
 
@@ -143,3 +143,16 @@ def test_deployed_without_authentication_a_package_does_not_start(package: Packa
 def test_what_a_setting_switches_on_is_installed(commands: Path) -> None:
     """TASKS_QUEUE and OTEL_* need packages that nothing else imports."""
     run([str(commands / "python"), "-c", f"import {', '.join(OPTIONAL)}"], ROOT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
+async def test_a_package_holds_a_chat_on_other_pythons(version: str, uploaded_by_gcloud: Path, tmp_path: Path) -> None:
+    """The other runtimes that a deployment may choose, with the same lock."""
+    commands = installed(tmp_path / "environment", uploaded_by_gcloud / "requirements.txt", python_of(version))
+    package = Package(uploaded_by_gcloud, commands, {"FUNCTION_SOURCE": "functions/main.py"})
+    with package.served("app", tmp_path / "data") as url:
+        async with client(url) as http:
+            sent = await send_streaming(http, {"message": "Hello"})
+    assert sent.end["message"]["content"] == [{"text": "echo: Hello"}]
+    run([str(commands / "python"), "-c", f"import {', '.join(OPTIONAL)}, google.cloud.firestore"], ROOT)
