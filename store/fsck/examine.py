@@ -30,9 +30,11 @@ def examine(contents: SessionContents, grace: timedelta) -> list[Finding]:
     document = contents.record_document
     view = SessionView(contents)
     found = [*_unreadable(view), *examine_legacy(view)]
-    if document is not None and (is_foreign(document) or is_legacy(document)):
+    if document is not None and is_foreign(document):
         return found
     found += _damaged_chains(view)
+    if document is not None and is_legacy(document):
+        return found
     if view.record is not None and view.record.is_deleting:
         return [*found, *_unfinished_deletion(view, view.record, grace)]
     if view.record is not None:

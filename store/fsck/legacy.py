@@ -74,6 +74,9 @@ def _chain(view: SessionView, row: Row) -> Iterator[Finding]:
 
 
 def _pointer(view: SessionView, document: Document) -> Iterator[Finding]:
+    if view.rows:
+        rows = ", ".join(repr(row_id) for row_id in sorted(view.rows)[:3])
+        yield Finding(Problem.POINTER, document.path, f"Genkit has written it over ours, whose rows name it: {rows}")
     reader = FieldReader(str(document.path), document.fields)
     try:
         current_id = reader.find("currentSnapshotId", str)
@@ -85,8 +88,10 @@ def _pointer(view: SessionView, document: Document) -> Iterator[Finding]:
     if current is not None:
         yield from _current(view, document, current, chain)
     elif current_id not in view.present and (current_id or view.legacy.rows) and not view.contents.is_partial:
-        named = f"{current_id!r}, which is missing" if current_id else "none of its rows"
+        named = f"{current_id!r}, which is missing or another session's" if current_id else "none of its rows"
         yield Finding(Problem.POINTER, document.path, f"its latest row is {named}")
+    elif current_id in view.rows:
+        yield Finding(Problem.POINTER, document.path, f"its latest row is {current_id!r}, which is not Genkit's")
 
 
 def _named_chain(reader: FieldReader) -> tuple[str | None, int | None, tuple[str, ...]]:

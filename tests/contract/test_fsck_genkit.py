@@ -204,6 +204,19 @@ async def test_the_nearest_ancestor_of_a_row_of_ours_may_be_genkit_s(stores: Sto
     assert all("nearest readable ancestor is 'row-2'" in finding.reason for finding in found)
 
 
+async def test_a_session_of_ours_that_genkit_has_written_over_is_reported(stores: Stores) -> None:
+    """Its stores write whole documents, whatever is there; the rows of ours are still checked."""
+    rows = conversation(3)
+    await write(stores, rows)
+    ours = await converse(stores.open(legacy_owner="tenant"), "q", "s")
+    await break_documents(stores, genkit_writes("python", rows)[-1])
+    [found] = await found_untouched(stores)
+    assert problems([found]) == [(Problem.POINTER, "pointers/acme/s")]
+    assert "Genkit has written it over ours" in found.reason
+    await break_documents(stores, Update(row(ours.snapshot_id), {"statePatch": b"[]"}))
+    assert (Problem.CHAIN, f"snapshots/acme/{ours.snapshot_id}") in problems(await found_untouched(stores))
+
+
 async def test_ids_that_ours_refuses_are_reported(stores: Stores) -> None:
     """Such a session cannot be asked for: what is wrong with it is told from the first look."""
     await write(stores, conversation(2, "a\tb"), session_id="a\tb")

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from store.database import Delete, Document, Kind, Path, Put
+from store.database import Delete, Document, Kind, Path, Put, Query
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
 from store.errors import DataLossError, StoreError
+from store.fsck.check import check
 from store.ids import mint_id
 from store.layout.fields import FieldReader
 from store.legacy.rows import is_legacy, read_time, refused_ids
@@ -73,6 +74,12 @@ class Broken:
         fields = {**document.fields, **changes}
         await self.database.commit([Put(path, {name: value for name, value in fields.items() if value is not None})])
 
+    async def stored(self) -> dict[Path, Document]:
+        """All that is stored."""
+        kinds = (Kind.POINTERS, Kind.SNAPSHOTS, Kind.SHARDS)
+        found = [(await self.database.query(Query(kind, None, ()))).documents for kind in kinds]
+        return {document.path: document for documents in found for document in documents}
+
     async def problems(self) -> list[StoreError | None]:
         """What each way of reading the head says; None where it gives something."""
         ways: list[Callable[[], Any]] = [
@@ -128,6 +135,30 @@ async def test_an_altered_document_is_data_loss_to_every_reader(
     document = (await broken.database.get([POINTER])).documents[POINTER]
     assert document is not None
     assert is_legacy(document)  # nothing was built on it
+
+
+@pytest.mark.parametrize("path", MISSING, ids=str)
+async def test_the_check_names_what_a_missing_document_takes_with_it(broken: Broken, path: Path) -> None:
+    await broken.database.commit([Delete(path)])
+    before = await broken.stored()
+    found = (await check(broken.database, repair=True)).findings
+    assert any(path.id in finding.reason for finding in found)
+    assert await broken.stored() == before
+
+
+@pytest.mark.parametrize(("path", "changes"), ALTERED, ids=str)
+async def test_the_check_names_an_altered_document_or_what_it_takes_with_it(
+    broken: Broken, path: Path, changes: dict[str, Any]
+) -> None:
+    await broken.alter(path, changes)
+    before = await broken.stored()
+    found = (await check(broken.database, repair=True)).findings
+    assert any(str(path) == str(finding.document) or path.id in finding.reason for finding in found)
+    assert await broken.stored() == before
+
+
+async def test_the_check_finds_nothing_wrong_with_whole_documents(broken: Broken) -> None:
+    assert (await check(broken.database)).findings == []
 
 
 async def test_parents_in_a_circle_are_data_loss(broken: Broken) -> None:
