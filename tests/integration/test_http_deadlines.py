@@ -11,6 +11,7 @@ from starlette.types import Message
 from functions.agents.base import AgentEvent, TextDelta, Turn
 from functions.handlers import chat
 from functions.streaming import EventStream
+from functions.wiring import application
 from tests.acceptance.chat_client import STREAM, ServerEvent, events_of, ok
 from tests.genkit.specification import events_of as genkit_events_of
 from tests.integration.http_app import App, served
@@ -68,6 +69,22 @@ async def test_a_stream_ends_with_an_error_and_goes_on_behind_its_last_event() -
         third = await read(app.http, "GET", f"/chat/{ids['snapshotId']}", headers=again)
         assert [(event.id, event.name) for event in third] == [(3, "text-delta"), (4, "turn-end")]
         assert third[-1].data["message"]["content"] == [{"text": "one two"}]
+
+
+async def test_one_that_follows_a_turn_of_another_instance_is_told_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = Held()
+    async with served(agent, **SHORT) as app:
+        turn = ok(await app.http.post("/chat", json={"message": "Hello"}), 504)
+        monkeypatch.setattr(application(app.settings).engine, "running", lambda _scope, _snapshot_id: None)
+        told = await read(app.http, "GET", f"/chat/{turn['snapshotId']}")
+        assert (told[-1].name, told[-1].data["code"]) == ("error", "deadline_exceeded")
+        last_id = told[-1].id
+        assert last_id == max((event.id for event in told[:-1]), default=0)
+        agent.may_go_on.set()
+        await settled(app, turn["snapshotId"])
+        rest = await read(app.http, "GET", f"/chat/{turn['snapshotId']}", headers={"last-event-id": str(last_id)})
+        assert [event.id for event in rest] == list(range(last_id + 1, last_id + 1 + len(rest)))
+        assert rest[-1].name == "turn-end"
 
 
 async def test_one_that_waits_is_told_with_504_what_to_go_on_with() -> None:
