@@ -37,7 +37,7 @@ from functions.handlers.transcripts import (
 from functions.handlers.turn import turn
 from functions.identity.access import Access, admit
 from functions.logs import about, begin, coded
-from functions.replies import JsonReply
+from functions.replies import COSTS_HEADER, TIMING_HEADER, JsonReply
 from functions.security import harden
 from functions.settings import Settings
 from functions.wire.headers import require_small_headers
@@ -46,7 +46,6 @@ from store.errors import InvalidRequestError, StoreError
 from store.firestore.calls import counting
 
 _LOG = logging.getLogger("firesession.app")
-COSTS_HEADER: Final = "x-firesession-costs"
 GENKIT_PATHS: Final = "/agents/"
 
 
@@ -110,7 +109,7 @@ async def _costed(request: Request, settings: Settings, function: str | None) ->
     with counting() as calls:
         response = await _answer(request, settings, function)
         tally = calls.snapshot()
-    response.headers["Server-Timing"] = f"total;dur={(time.perf_counter() - started) * 1000:.1f}"
+    response.headers[TIMING_HEADER] = f"total;dur={(time.perf_counter() - started) * 1000:.1f}"
     response.headers[COSTS_HEADER] = f"rpcs={tally.sent}, read={tally.read}, written={tally.written}"
     return response
 

@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from functions.identity import TENANT_HEADER, USER_HEADER
+from functions.replies import COSTS_HEADER, TIMING_HEADER
 
 EVERY_ORIGIN: Final = "*"
 
+_EXPOSED: Final = f"Retry-After, {TIMING_HEADER}, {COSTS_HEADER}"
 _PREFLIGHT: Final = {
     "Access-Control-Allow-Methods": "GET, POST, PUT, PATCH, DELETE",
-    "Access-Control-Allow-Headers": f"authorization, content-type, last-event-id, {TENANT_HEADER}, {USER_HEADER}",
+    "Access-Control-Allow-Headers": ", ".join(
+        ("authorization", "content-type", "last-event-id", "traceparent", COSTS_HEADER, TENANT_HEADER, USER_HEADER)
+    ),
     "Access-Control-Max-Age": "600",
 }
 
@@ -27,13 +31,13 @@ def cors_headers(allowed: Sequence[str], origin: str | None) -> dict[str, str]:
     if not allowed:
         return {}
     if EVERY_ORIGIN in allowed:
-        return {"Access-Control-Allow-Origin": EVERY_ORIGIN, "Access-Control-Expose-Headers": "Retry-After"}
+        return {"Access-Control-Allow-Origin": EVERY_ORIGIN, "Access-Control-Expose-Headers": _EXPOSED}
     if origin is None or origin not in allowed:
         return {"Vary": "Origin"}  # a cache must not give this answer to an origin that is allowed
     return {
         "Vary": "Origin",
         "Access-Control-Allow-Origin": origin,
-        "Access-Control-Expose-Headers": "Retry-After",
+        "Access-Control-Expose-Headers": _EXPOSED,
     }
 
 

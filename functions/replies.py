@@ -2,12 +2,15 @@
 
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from starlette.responses import Response
 
 from store.canonical import Json
 from store.models import Abort, Session, SessionPage, Snapshot, SnapshotPage
+
+COSTS_HEADER: Final = "x-firesession-costs"
+TIMING_HEADER: Final = "server-timing"
 
 
 class JsonReply(Response):

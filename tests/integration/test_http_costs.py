@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import httpx
 import pytest
 
-from functions.app import COSTS_HEADER
+from functions.replies import COSTS_HEADER
 from store.ids import mint_id
 from tests.acceptance.chat_client import STREAM, ok, send
 from tests.acceptance.fated_pair import place_of

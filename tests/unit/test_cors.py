@@ -30,9 +30,14 @@ def test_every_origin_may_read_but_never_with_credentials() -> None:
 def test_a_preflight_allows_what_our_clients_send() -> None:
     headers = preflight_headers(LISTED, "https://a.example")
     assert "PATCH" in headers["Access-Control-Allow-Methods"]
-    assert {"authorization", "content-type", "last-event-id"} <= set(
-        headers["Access-Control-Allow-Headers"].split(", ")
-    )
+    allowed = set(headers["Access-Control-Allow-Headers"].split(", "))
+    assert {"authorization", "content-type", "last-event-id", "traceparent", "x-firesession-costs"} <= allowed
+
+
+def test_an_answers_page_may_read_when_to_come_back_and_what_it_has_cost() -> None:
+    for allowed in (LISTED, ("*",)):
+        exposed = cors_headers(allowed, "https://a.example")["Access-Control-Expose-Headers"].split(", ")
+        assert set(exposed) == {"Retry-After", "server-timing", "x-firesession-costs"}
 
 
 def test_only_a_browsers_question_is_a_preflight() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from opentelemetry.metrics import Meter, NoOpMeter, NoOpMeterProvider
 
-from functions.app import COSTS_HEADER
+from functions.replies import COSTS_HEADER
 from functions.telemetry import ENDPOINT, Telemetry
 from store.firestore.calls import Tally
 
