@@ -54,6 +54,7 @@ def configure_logging(settings: Settings) -> None:
     logger = logging.getLogger("firesession")
     if logger.handlers:
         return
+    _enable_all()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(settings.project) if settings.log_format == "json" else TextFormatter())
     logger.addHandler(handler)
@@ -61,6 +62,14 @@ def configure_logging(settings: Settings) -> None:
     logger.propagate = False
     if settings.log_format == "json":
         _configure_others(handler)
+
+
+def _enable_all() -> None:
+    """Where LOG_EXECUTION_ID is set, as the platform does for functions, the framework silences every logger that there
+    was before it configured its own."""
+    for logger in logging.root.manager.loggerDict.values():
+        if isinstance(logger, logging.Logger):
+            logger.disabled = False
 
 
 def _configure_others(handler: logging.Handler) -> None:

@@ -19,6 +19,7 @@ from tests.acceptance.server_process import ServerProcess, running, server
 
 SECRET = "tell-nobody"  # a part of everything that is said, in whatever form
 SEVERITIES = {"INFO", "WARNING", "ERROR"}
+LABELS = "logging.googleapis.com/labels"
 TRACE = "logging.googleapis.com/trace"
 KNOWN = {
     "severity",
@@ -243,11 +244,23 @@ async def test_every_line_is_an_entry_and_none_repeats_what_was_said(
     check_lines(logging_server)
 
 
-def check_lines(process: ServerProcess) -> None:
+async def test_entries_come_where_the_framework_adds_execution_ids(tmp_path: Path) -> None:
+    """As the platform has it do for functions; it would silence every logger that it finds."""
+    one = server(tmp_path, {"STORE": "memory", "LOG_FORMAT": "json", "LOG_EXECUTION_ID": "true"})
+    with running(one):
+        async with client(one.url) as http:
+            await send(http, {"message": f"{SECRET} one"})
+            await send(http, {"message": f"/crash {SECRET}"})
+    told = [(line["message"].partition(" turn")[0], LABELS in line) for line in entries(one)]
+    assert told == [("the", True), ("the agent failed in", True), ("the", True)]
+    check_lines(one, LABELS)
+
+
+def check_lines(process: ServerProcess, *known: str) -> None:
     """AssertionError where a line is no entry, or holds what somebody said."""
     lines = entries(process)
     assert lines
     for line in lines:
-        assert line.keys() <= KNOWN
+        assert line.keys() <= KNOWN | set(known)
         assert line["severity"] in SEVERITIES
     assert [line for line in process.output.splitlines() if SECRET in line] == []
