@@ -54,6 +54,12 @@ class ServerProcess:
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     @property
+    def group(self) -> int:
+        """The id of its process group."""
+        assert self._process is not None, "it does not run"
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         """Whether it was started and not ended since."""
         return self._process is not None
