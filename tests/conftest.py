@@ -1,6 +1,7 @@
 """Fixtures that more than one folder of tests uses."""
 
 import os
+import urllib.request
 import uuid
 from collections.abc import Iterator
 
@@ -21,7 +22,17 @@ def emulator_host() -> Iterator[str]:
         pytest.fail(str(error), pytrace=False)
     with running_emulator(os.environ) as host, pytest.MonkeyPatch.context() as patch:
         patch.setenv(HOST_VARIABLE, host)
+        warm_up(host)
         yield host
+
+
+def warm_up(host: str) -> None:
+    """A first write, which takes an emulator that has just started longer than a store waits for an answer."""
+    url = f"http://{host}/v1/projects/demo-warm-up/databases/(default)/documents/warm"
+    headers = {"Authorization": "Bearer owner", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, b'{"fields": {}}', headers)
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=90) as answer:
+        assert answer.status == 200
 
 
 @pytest.fixture
