@@ -142,7 +142,9 @@ def _wait_until(process: subprocess.Popen[bytes], log: Path, is_so: Callable[[],
 
 def _is_ready(suite: Suite) -> bool:
     """Whether a function reads from Firestore, whose first answer takes some ten seconds on a busy machine."""
-    return httpx.get(f"{suite.function('app')}/ready", timeout=60, trust_env=False).status_code == 200
+    with suppress(httpx.TransportError):
+        return httpx.get(f"{suite.function('app')}/ready", timeout=60, trust_env=False).status_code == 200
+    return False
 
 
 def _end(process: subprocess.Popen[bytes], mark: str) -> None:
