@@ -19,6 +19,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60.0
+CLOSED = {"STORE": "memory", "AUTH": "firebase", "GOOGLE_CLOUD_PROJECT": "demo-closed"}
+"""Settings of a server that lets nobody in without a token."""
 STOP_SECONDS = 5.0
 
 _FRAMEWORK = Path(sys.executable).with_name("functions-framework")

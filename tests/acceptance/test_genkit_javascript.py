@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.byte_cutter import byte_cutter
-from tests.acceptance.server_process import running, server
+from tests.acceptance.server_process import CLOSED, running, server
 from tests.genkit.packages import NODE_FOLDER, run_script
 from tests.genkit.specification import wait_until_ready
 
@@ -19,17 +19,19 @@ pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 def seen(firestore_settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """What the client saw in each scenario."""
     settings = firestore_settings | {"AGENT": "echo", "ABORT_GRACE": "0.5"}
-    process = server(tmp_path_factory.mktemp("javascript"), settings)
-    with running(process), byte_cutter(process.port) as cut:
+    folder = tmp_path_factory.mktemp("javascript")
+    process, closed = server(folder, settings), server(folder, CLOSED, "closed")
+    with running(process, closed), byte_cutter(process.port) as cut:
         wait_until_ready(process.url)
         urls = {"url": f"{process.url}/agents/echo", "cutUrl": f"http://127.0.0.1:{cut}/agents/echo"}
+        urls["closedUrl"] = f"{closed.url}/agents/echo"
         yield run_script(NODE_FOLDER / "agents.mjs", {**urls, "user": "ann", "text": TEXT}, {})
     assert "never retrieved" not in process.output
 
 
 def test_no_scenario_ends_in_an_error_of_its_own(seen: dict[str, Any]) -> None:
     assert {name: found["unexpected"] for name, found in seen.items() if "unexpected" in found} == {}
-    assert len(seen) == 17
+    assert len(seen) == 18
 
 
 def test_turns_of_a_chat_belong_together(seen: dict[str, Any]) -> None:
@@ -135,3 +137,9 @@ def test_a_message_keeps_the_id_in_its_metadata(seen: dict[str, Any]) -> None:
         "content": [{"text": "named"}],
         "metadata": {"mood": "good", "id": "my-id"},
     }
+
+
+def test_who_is_not_let_in_is_told_in_the_protocols_own_shape(seen: dict[str, Any]) -> None:
+    for told in seen["strangers"].values():
+        assert "401" in told["message"], told
+        assert '{"status":"UNAUTHENTICATED","message":' in told["message"], told

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.server_process import running, server
+from tests.acceptance.server_process import CLOSED, running, server
 from tests.genkit.packages import PYTHON_FOLDER, run_script
 from tests.genkit.specification import wait_until_ready
 
@@ -18,17 +18,19 @@ pytestmark = [pytest.mark.genkit, pytest.mark.timeout(900)]
 def seen(firestore_settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """What the client saw in each scenario."""
     settings = firestore_settings | {"AGENT": "echo", "ABORT_GRACE": "0.5"}
-    process = server(tmp_path_factory.mktemp("python"), settings)
-    with running(process):
+    folder = tmp_path_factory.mktemp("python")
+    process, closed = server(folder, settings), server(folder, CLOSED, "closed")
+    with running(process, closed):
         wait_until_ready(process.url)
-        given = {"url": f"{process.url}/agents/echo", "user": "ann", "text": TEXT}
+        urls = {"url": f"{process.url}/agents/echo", "closedUrl": f"{closed.url}/agents/echo"}
+        given = {**urls, "user": "ann", "text": TEXT}
         yield run_script(PYTHON_FOLDER / "remote_agents.py", given, {})
     assert "never retrieved" not in process.output
 
 
 def test_no_scenario_ends_in_an_error_of_its_own(seen: dict[str, Any]) -> None:
     assert {name: found["unexpected"] for name, found in seen.items() if "unexpected" in found} == {}
-    assert len(seen) == 12
+    assert len(seen) == 13
 
 
 def test_turns_of_a_chat_belong_together(seen: dict[str, Any]) -> None:
@@ -78,3 +80,8 @@ def test_what_is_missing_or_another_s_is_not_found(seen: dict[str, Any]) -> None
     assert (seen["missing"]["get"], seen["missing"]["abort"]) == (None, None)
     assert seen["missing"]["resume"]["status"] == "NOT_FOUND"
     assert seen["headers"] == {"hidden": None}
+
+
+def test_who_is_not_let_in_is_told_by_the_status(seen: dict[str, Any]) -> None:
+    for told in seen["strangers"].values():
+        assert (told["status"], "bearer token" in told["message"]) == ("UNAUTHENTICATED", True), told

@@ -1,5 +1,5 @@
 """Run by a test, with Genkit's packages: drives a server of ours with Genkit's own client, and prints what it saw, one
-entry a scenario. Takes {"url", "clientUrl", "user", "text"} as JSON."""
+entry a scenario. Takes {"url", "closedUrl", "user", "text"} as JSON."""
 
 import asyncio
 import json
@@ -7,6 +7,7 @@ import sys
 import traceback
 from typing import Any
 
+from genkit import GenkitError
 from genkit.exp.agent import AgentError, remote_agent
 
 GIVEN: dict[str, str] = json.load(sys.stdin) if __name__ == "__main__" else {}
@@ -115,10 +116,15 @@ async def headers() -> Any:
     return {"hidden": await agent(headers=later).get_snapshot(snapshot_id=mine.snapshot_id)}
 
 
+async def strangers() -> Any:
+    closed = remote_agent(GIVEN["closedUrl"], state_management="server")
+    return {"turn": await failure(closed.chat().send("hi")), "get": await failure(closed.get_snapshot(snapshot_id="x"))}
+
+
 async def failure(turn: Any) -> Any:
     try:
         await turn
-    except AgentError as error:
+    except (AgentError, GenkitError) as error:
         return {"status": error.status, "message": str(error)}
     return None
 
@@ -127,7 +133,10 @@ def dumped(models: Any) -> Any:
     return [model.model_dump(by_alias=True, exclude_none=True, mode="json") for model in models]
 
 
-SCENARIOS = (sends, streams, custom, artifacts, interrupts, loads, names, detaches, aborts, fails, missing, headers)
+SCENARIOS = (
+    *(sends, streams, custom, artifacts, interrupts, loads, names),
+    *(detaches, aborts, fails, missing, headers, strangers),
+)
 
 
 async def main() -> dict[str, Any]:

@@ -133,6 +133,10 @@ const scenarios = {
     const { text: theirs } = await other.chat().send('theirs');
     return { hidden, calls: calls.length, text: theirs };
   },
+  async strangers() {
+    const closed = remoteAgent({ url: given.closedUrl, stateManagement: 'server' });
+    return { turn: await failure(closed.chat().send('hi')), get: await failure(closed.getSnapshot('x')) };
+  },
   async echoesAMessageId() {
     const agent = remoteAgent(options);
     const message = { ...said('named').message, metadata: { id: 'my-id', mood: 'good' } };
