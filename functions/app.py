@@ -41,7 +41,7 @@ from functions.replies import COSTS_HEADER, TIMING_HEADER, JsonReply
 from functions.security import harden
 from functions.settings import Settings
 from functions.wire.headers import require_small_headers
-from functions.wiring import application
+from functions.wiring import application, made_application
 from store.errors import InvalidRequestError, StoreError
 from store.firestore.calls import counting
 
@@ -125,7 +125,9 @@ async def _answer(request: Request, settings: Settings, function: str | None) ->
     except ClientDisconnect:
         return Response(status_code=499)  # the client left while its body was being read
     except Exception as error:
-        application(settings).telemetry.refused(getattr(error, "code", StoreError.code))
+        made = made_application()  # making it may be what has failed
+        if made is not None:
+            made.telemetry.refused(getattr(error, "code", StoreError.code))
         return _failure(request, error)
 
 

@@ -87,6 +87,11 @@ def application(settings: Settings) -> Application:
     return _applications[loop]
 
 
+def made_application() -> Application | None:
+    """The running loop's application, None where it could not be made so far."""
+    return _applications.get(asyncio.get_running_loop())
+
+
 async def _end(made: Application, flush: Callable[[], Awaitable[None]]) -> None:
     """What is done before the process ends."""
     await made.engine.drain(made.settings.shutdown_grace)
