@@ -166,7 +166,9 @@ def _success(reply: Reply) -> Schema:
         return {"description": reply.description}
     content: Schema = {"application/json": {"schema": one_of_them(reply.component)}}
     if reply.streamed:
-        content[MEDIA_TYPE] = {"schema": {"type": "string", "description": "Server-sent events, ending with turn-end."}}
+        content[MEDIA_TYPE] = {
+            "schema": {"type": "string", "description": "Server-sent events, ending with turn-end or error."}
+        }
     return {"description": reply.description, "content": content}
 
 

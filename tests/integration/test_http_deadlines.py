@@ -55,7 +55,7 @@ async def settled(app: App, snapshot_id: str) -> dict[str, Any]:
 
 async def test_a_stream_ends_with_an_error_and_goes_on_behind_its_last_event() -> None:
     agent = Held()
-    async with served(agent, **SHORT) as app:
+    async with served(agent, STREAM_MAX="0.6") as app:
         first = await read(app.http, "POST", "/chat", json={"message": "Hello"})
         assert [event.name for event in first] == ["turn-start", "text-delta", "error"]
         start, word, over = first
@@ -94,6 +94,7 @@ async def test_one_that_waits_is_told_with_504_what_to_go_on_with() -> None:
         assert (told["code"], set(told)) == ("deadline_exceeded", {"code", "message", "sessionId", "snapshotId"})
         assert ok(await app.http.get(f"/chat/{told['snapshotId']}"), 504)["snapshotId"] == told["snapshotId"]
         agent.may_go_on.set()
+        await settled(app, told["snapshotId"])
         assert ok(await app.http.get(f"/chat/{told['snapshotId']}"))["status"] == "completed"
 
 
@@ -102,8 +103,10 @@ async def test_whoever_resends_meanwhile_has_a_time_of_their_own(headers: dict[s
     agent = Held()
     async with served(agent, **SHORT) as app:
         body = {"message": HELLO | {"id": "m1"}}
-        ok(await app.http.post("/chat", json=body), 504)
+        told = ok(await app.http.post("/chat", json=body), 504)
+        assert "deadline_exceeded" in (await app.http.post("/chat", json=body, headers=headers)).text
         agent.may_go_on.set()
+        await settled(app, told["snapshotId"])
         answer = await app.http.post("/chat", json=body, headers=headers)
         assert answer.status_code == 200
         assert '"status":"completed"' in answer.text
