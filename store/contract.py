@@ -173,7 +173,15 @@ class QueuedTurns(Protocol):
 
 @runtime_checkable
 class TurnStreams(Protocol):
-    """The event logs of running turns, for readers on other instances."""
+    """The event logs of running turns, for readers on other instances: written while the turn runs where somebody asks
+    for it, else with its end."""
+
+    async def request_segments(self, scope: Scope, snapshot_id: str) -> bool:
+        """Asks the turn's runner to write its log from now on. False where nobody runs the turn yet; True also where
+        it is over. SnapshotNotFoundError."""
+
+    def watch_segment_requests(self, runner: str) -> AbstractAsyncContextManager[AsyncIterator[list[str]]]:
+        """Ids of the rows whose log `runner` is asked to write, of whatever tenant; some repeatedly."""
 
     async def write_segments(self, lease: Lease, segments: Sequence[Segment], expires_at: datetime) -> bool:
         """One commit; False where it is not known to have landed, and may be repeated."""

@@ -236,6 +236,7 @@ class Outcome:
     auto_title: str | None = None
     segments: tuple[Segment, ...] = ()
     segments_expire_at: datetime | None = None
+    segments_were_requested: bool = False  # the request goes with the settle
     interrupted: "Callable[[], Outcome] | None" = field(default=None, compare=False)
 
 

@@ -20,7 +20,11 @@ async def events_of_turn(
     behind it elsewhere."""
     running = turn if isinstance(turn, RunningTurn) else engine.running(scope, turn.snapshot_id)
     snapshot_id = turn.lease.snapshot_id if isinstance(turn, RunningTurn) else turn.snapshot_id
-    events = follow(store, scope, snapshot_id, after) if running is None else running.broadcast.read(after)
+    events = (
+        follow(store, scope, snapshot_id, after, asks=engine.keeps_logs)
+        if running is None
+        else running.broadcast.read(after)
+    )
     seen = after
     try:
         while (numbered := await (_next(events) if running else engine.until_closing(_next(events)))) is not None:

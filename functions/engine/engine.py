@@ -2,26 +2,25 @@
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from functions.agents.base import Agent
+from functions.engine.admission import Admission
 from functions.engine.compacting import Compaction
 from functions.engine.compaction import require_compactable
 from functions.engine.heart import Heart
 from functions.engine.limits import EngineLimits
-from functions.engine.listener import AbortListener
+from functions.engine.listener import Listener
 from functions.engine.queue import QUEUE_SECONDS, TurnQueue
 from functions.engine.recording import MakeRecorder
 from functions.engine.requests import TurnRequest
 from functions.engine.running import RunningTurn
 from functions.engine.storeless import NoStore
-from functions.errors import RateLimitedError
 from functions.logs import about, coded
 from functions.telemetry import Span, Telemetry, fail_span
-from store.contract import QueuedTurns, RetentionStore, TurnStore
+from store.contract import QueuedTurns, RetentionStore, TurnStore, TurnStreams
 from store.errors import StoreError, UnavailableError
 from store.ids import mint_id
 from store.models import Adoption, Beat, Claim, Lease, NewSession, Origin, SameSend, Scope
@@ -30,10 +29,9 @@ from store.state import State
 
 _Result = TypeVar("_Result")
 _LOG = logging.getLogger("firesession.engine")
-_RETRY_SECONDS = 2.0  # a turn takes seconds; less would only be refused again
 
 
-class EngineStore(TurnStore, QueuedTurns, RetentionStore, Protocol):
+class EngineStore(TurnStore, QueuedTurns, RetentionStore, TurnStreams, Protocol):
     """What an engine needs of a store."""
 
 
@@ -64,9 +62,17 @@ class Engine:
         self._working: dict[str, RunningTurn | Compaction] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._starting: dict[str, bool] = {}  # minted ids whose claim is under way, and whether an abort overtook it
-        self._users: Counter[Scope] = Counter()
+        self._followed: set[str] = set()  # turns that another instance wants to follow
+        self._admission = Admission(limits, lambda: (work.lease for work in self._working.values()))
         self._heart = Heart(store, limits.heartbeat_interval, self._on_beat)
-        self._listener = AbortListener(store, self.runner, self._on_abort)
+        self._listeners = [Listener("abort", store.watch_aborts, self.runner, self._on_abort)]
+        if make_recorder is not None:
+            self._listeners.append(Listener("follower", store.watch_segment_requests, self.runner, self._on_follower))
+
+    @property
+    def keeps_logs(self) -> bool:
+        """Whether turns can be followed from other instances while they run."""
+        return self._make_recorder is not None
 
     def running(self, scope: Scope, snapshot_id: str) -> RunningTurn | None:
         """The caller's turn of that id, where it runs here."""
@@ -93,7 +99,7 @@ class Engine:
         nowhere = NoStore()
         lease = nowhere.lease(request.scope, state, self._mint)
         turn = RunningTurn(request, lease, request.agent or self._agent, nowhere, self._limits, self._mint)
-        self._users[request.scope] += 1
+        self._admission.enter(request.scope)
         self._working[lease.snapshot_id] = turn
         self._keep(asyncio.create_task(self._live(turn), name=f"firesession-turn-{lease.snapshot_id}"))
         return turn
@@ -141,18 +147,17 @@ class Engine:
         """As `_claim` does: an abort can overtake the adoption's answer too."""
         if snapshot_id in self._starting or snapshot_id in self._working:
             return Adoption.RUNNING
-        self._listener.start()
-        self._users[scope] += 1
-        self._starting[snapshot_id] = False
+        self._take_place(scope, snapshot_id)
         try:
             adopted = await self._store.adopt_turn(scope, snapshot_id, self.runner, self._mint())
         except BaseException:
-            self._leave(scope)
+            self._admission.leave(scope)
+            self._followed.discard(snapshot_id)
             raise
         finally:
             overtaken = self._starting.pop(snapshot_id)
         if isinstance(adopted, Adoption):
-            self._leave(scope)
+            self._admission.leave(scope)
             return adopted
         adopted.lease.is_aborting = adopted.lease.is_aborting or overtaken
         return self._run(TurnRequest(scope, adopted.message, adopted.resume), adopted.lease)
@@ -189,22 +194,26 @@ class Engine:
         """Claims with the id registered beforehand, since an abort can overtake the claim's answer. Takes a place in
         the limits, which a lease keeps until `_part`."""
         self._require_room(scope, claim.message_id)
-        self._listener.start()
-        self._users[scope] += 1
-        self._starting[claim.snapshot_id] = False
+        self._take_place(scope, claim.snapshot_id)
         try:
             lease = await self._store.claim_turn(scope, claim)
         except BaseException:
-            self._leave(scope)
+            self._admission.leave(scope)
             raise
         finally:
             overtaken = self._starting.pop(claim.snapshot_id)
         if isinstance(lease, SameSend):
-            self._leave(scope)
+            self._admission.leave(scope)
         else:
             lease.is_aborting = lease.is_aborting or overtaken
         self._count(lease)
         return lease
+
+    def _take_place(self, scope: Scope, snapshot_id: str) -> None:
+        for listener in self._listeners:
+            listener.start()
+        self._admission.enter(scope)
+        self._starting[snapshot_id] = False
 
     def _count(self, turn: Lease | SameSend) -> None:
         """What a claim was answered with."""
@@ -217,6 +226,8 @@ class Engine:
         agent = request.agent or self._agent
         turn = RunningTurn(request, lease, agent, self._store, self._limits, self._mint, self._make_recorder)
         self._join(turn)
+        if lease.snapshot_id in self._followed:
+            turn.record()
         task = asyncio.create_task(self._live(turn), name=f"firesession-turn-{lease.snapshot_id}")
         self._keep(task)
         return turn
@@ -265,27 +276,14 @@ class Engine:
     async def _part(self, work: RunningTurn | Compaction) -> None:
         await self._heart.leave(work.lease)
         del self._working[work.lease.snapshot_id]
-        self._leave(work.lease.scope)
-
-    def _leave(self, scope: Scope) -> None:
-        self._users[scope] -= 1
-        if self._users[scope] <= 0:
-            del self._users[scope]
+        self._followed.discard(work.lease.snapshot_id)
+        self._admission.leave(work.lease.scope)
 
     def _require_room(self, scope: Scope, message_id: str | None) -> None:
-        """RateLimitedError, unless the turn of this very message runs here: a resend only attaches to it.
-        UnavailableError while the instance shuts down."""
+        """RateLimitedError; UnavailableError while the instance shuts down."""
         if self._is_draining:
             raise UnavailableError("This instance is shutting down.", retryAfterSeconds=1)
-        is_instance_full = self._users.total() >= self._limits.turns_per_instance
-        is_user_full = self._users[scope] >= self._limits.turns_per_user
-        if (is_instance_full or is_user_full) and not self._runs_message(scope, message_id):
-            who = "This instance runs" if is_instance_full else "You run"
-            raise RateLimitedError(f"{who} as many turns at once as allowed.", _RETRY_SECONDS)
-
-    def _runs_message(self, scope: Scope, message_id: str | None) -> bool:
-        leases = [work.lease for work in self._working.values() if work.lease.scope == scope]
-        return message_id is not None and any(lease.message_id == message_id for lease in leases)
+        self._admission.require_room(scope, message_id)
 
     def _on_beat(self, lease: Lease, beat: Beat) -> None:
         turn = self._working.get(lease.snapshot_id)
@@ -302,6 +300,13 @@ class Engine:
         turn = self._working.get(snapshot_id)
         if turn is not None:
             turn.request_stop()
+
+    def _on_follower(self, snapshot_id: str) -> None:
+        turn = self._working.get(snapshot_id)
+        if snapshot_id in self._starting or turn is not None:
+            self._followed.add(snapshot_id)
+        if isinstance(turn, RunningTurn):
+            turn.record()
 
     async def drain(self, grace: float) -> None:
         """Takes no new turns, gives those that run `grace` seconds, then stores what they have produced."""
@@ -331,7 +336,8 @@ class Engine:
         for work in self._working.values():
             work.hurry()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._listener.close()
+        for listener in self._listeners:
+            await listener.close()
         await self._heart.close()
 
 

@@ -1,8 +1,9 @@
 """Following a turn that another instance runs, or that is over: from its segments, its row's status, its messages."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Protocol
 
 from functions.dialects.native import ERROR, TURN_END
@@ -10,9 +11,13 @@ from functions.engine.assembly import Event
 from functions.engine.broadcast import NumberedEvent
 from functions.engine.ending import events_of, last_model_message, turn_end
 from store.contract import SnapshotReader, SnapshotSubscriber, TurnStreams
-from store.errors import LeaseLostError, SnapshotNotFoundError
+from store.errors import LeaseLostError, SnapshotNotFoundError, StoreError
 from store.layout.segments import EventLog
 from store.models import Scope, Segment, Snapshot, SnapshotStatus
+
+_LOG = logging.getLogger("firesession.following")
+_FIRST_PAUSE = 0.5  # seconds until a runner is asked for again that is not there yet
+_LONGEST_PAUSE = 8.0
 
 
 class FollowedStore(SnapshotReader, SnapshotSubscriber, TurnStreams, Protocol):
@@ -20,14 +25,17 @@ class FollowedStore(SnapshotReader, SnapshotSubscriber, TurnStreams, Protocol):
 
 
 async def follow(
-    store: FollowedStore, scope: Scope, snapshot_id: str, after: int = 0
+    store: FollowedStore, scope: Scope, snapshot_id: str, after: int = 0, *, asks: bool = True
 ) -> AsyncGenerator[NumberedEvent, None]:
-    """The turn's events behind number `after`: as its runner writes them, and its end once its row is settled."""
+    """The turn's events behind number `after`: as its runner writes them, and its end once its row is settled. The
+    runner is asked to write them, unless `asks` says that it would not hear."""
     log = EventLog(snapshot_id)
     seen = after
     async with AsyncExitStack() as watches:
         segments = await watches.enter_async_context(store.watch_segments(scope, snapshot_id))
         statuses = await watches.enter_async_context(store.on_snapshot_status_change(scope, snapshot_id))
+        if asks:
+            await watches.enter_async_context(_asking(store, scope, snapshot_id))
         deliveries = await watches.enter_async_context(aclosing(_until_settled(segments, statuses)))
         async for found in deliveries:
             for numbered in _events(log, found):
@@ -37,6 +45,31 @@ async def follow(
                     yield numbered
     async for numbered in ended(store, scope, snapshot_id, seen):
         yield numbered
+
+
+@asynccontextmanager
+async def _asking(store: FollowedStore, scope: Scope, snapshot_id: str) -> AsyncIterator[None]:
+    asking = asyncio.create_task(_ask(store, scope, snapshot_id), name=f"firesession-asking-{snapshot_id}")
+    try:
+        yield
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+
+async def _ask(store: FollowedStore, scope: Scope, snapshot_id: str) -> None:
+    """Until the runner is asked for the turn's events. One that waits in a queue has no runner yet."""
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            if await store.request_segments(scope, snapshot_id):
+                return
+        except SnapshotNotFoundError:
+            return  # its follower is told so by the row's status
+        except StoreError as error:
+            _LOG.warning("the events of turn %s were not asked for: %s", snapshot_id, error.code)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 async def ended(store: FollowedStore, scope: Scope, snapshot_id: str, seen: int) -> AsyncGenerator[NumberedEvent, None]:

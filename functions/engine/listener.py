@@ -1,44 +1,48 @@
-"""Hears of aborts: one listener per instance, for the rows that ask this instance to stop."""
+"""Hears of what other instances ask of this one: one listener per instance and kind of request."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from contextvars import Context
-
-from store.contract import TurnStore
+from typing import TypeAlias
 
 _LOG = logging.getLogger("firesession.listener")
-_PAUSE = 1.0  # seconds between a listener that ended and the next; heartbeats notice a flip meanwhile
+_PAUSE = 1.0  # seconds between a listener that ended and the next; heartbeats notice an abort meanwhile
+
+Watch: TypeAlias = Callable[[str], AbstractAsyncContextManager[AsyncIterator[list[str]]]]
+"""From an instance's id to the rows that ask something of it."""
 
 
-class AbortListener:
-    """Calls `on_abort` with the ids of rows that ask `runner` to stop, some repeatedly."""
+class Listener:
+    """Calls `on_row` with the ids of rows that `watch` finds for `runner`, some repeatedly. `name` says what of."""
 
-    def __init__(self, store: TurnStore, runner: str, on_abort: Callable[[str], None]) -> None:
-        self._store = store
+    def __init__(self, name: str, watch: Watch, runner: str, on_row: Callable[[str], None]) -> None:
+        self._name = name
+        self._watch = watch
         self._runner = runner
-        self._on_abort = on_abort
+        self._on_row = on_row
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Listens from now on; more calls change nothing."""
         if self._task is None:
             # A context of its own: it is not about the request that came first.
-            self._task = asyncio.create_task(self._run(), name="firesession-abort-listener", context=Context())
+            self._task = asyncio.create_task(self._run(), name=f"firesession-{self._name}-listener", context=Context())
 
     async def _run(self) -> None:
         while True:
             try:
                 await self._listen()
             except Exception:  # whatever ended it, the next one is needed: a deaf instance stops no turn
-                _LOG.exception("the abort listener ended")
+                _LOG.exception("the %s listener ended", self._name)
             await asyncio.sleep(_PAUSE)
 
     async def _listen(self) -> None:
-        async with self._store.watch_aborts(self._runner) as batches:
+        async with self._watch(self._runner) as batches:
             async for snapshot_ids in batches:
                 for snapshot_id in snapshot_ids:
-                    self._on_abort(snapshot_id)
+                    self._on_row(snapshot_id)
 
     async def close(self) -> None:
         """Stops listening."""

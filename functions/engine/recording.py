@@ -1,7 +1,8 @@
-"""Keeps a running turn's events where other instances can follow them: in segments, one a second at most.
+"""Keeps a turn's events where other instances can read them: in segments.
 
-A turn that ends within the first second writes none; the end of a longer one's log is part of its settle. Segments are
-the one thing that can wait: where the database answers slowly, they leave it to the claims, aborts and settles.
+While the turn runs they are written only where another instance asks for them, one a second at most; the rest of the
+log, or all of it, is part of the settle. A turn that ends within its first second writes none. Segments are the one
+thing that can wait: where the database answers slowly, they leave it to the claims, aborts and settles.
 """
 
 import asyncio
@@ -43,11 +44,22 @@ class Recorder:
         # Sent, and perhaps stored: repeated as they are until they are known to be.
         self._unconfirmed: list[Segment] = []
         self._writing = asyncio.Lock()
-        self._task = asyncio.create_task(self._run(), name=f"firesession-recorder-{lease.snapshot_id}")
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Somebody follows the turn from elsewhere: from now on the log is written as it grows."""
+        if self._task is None:
+            name = f"firesession-recorder-{self._lease.snapshot_id}"
+            self._task = asyncio.create_task(self._run(), name=name)
+
+    @property
+    def _elapsed(self) -> float:
+        """Seconds."""
+        return asyncio.get_running_loop().time() - self._started
 
     async def _run(self) -> None:
         now = asyncio.get_running_loop().time
-        pause = INTERVAL
+        pause = max(0.0, INTERVAL - self._elapsed)
         while True:
             await asyncio.sleep(pause)
             async with self._writing:
@@ -80,18 +92,24 @@ class Recorder:
     @property
     def expires_at(self) -> datetime:
         """Counted from the turn's creation, a time of the database, and on by a duration, which needs no clock."""
-        elapsed = asyncio.get_running_loop().time() - self._started
-        return self._lease.created_at + timedelta(seconds=elapsed) + self._lifetime
+        return self._lease.created_at + timedelta(seconds=self._elapsed) + self._lifetime
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether anybody has followed the turn from elsewhere."""
+        return self._task is not None
 
     async def stop(self) -> None:
         """Writes no more by itself; one write that is under way has been answered once this returns."""
+        if self._task is None:
+            return
         async with self._writing:
             self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
     def closing(self, end: Event) -> tuple[Segment, ...]:
         """The rest of the log up to the turn's end; nothing where the turn was too short for any."""
-        if self._next_index == 0:
+        if self._next_index == 0 and self._elapsed < INTERVAL:
             return ()
         return (*self._unconfirmed, *self._segments([*self._broadcast.events[self._written :], end]))
 

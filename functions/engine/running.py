@@ -75,6 +75,11 @@ class RunningTurn:
         self._grace = min(self._grace, _HURRIED_GRACE)
         self._aborted.set()
 
+    def record(self) -> None:
+        """Another instance wants to follow the turn."""
+        if self._recorder is not None:
+            self._recorder.start()
+
     def lose(self) -> None:
         """The lease is gone: stop working, nothing of the turn can be published."""
         self._lost.set()
@@ -126,6 +131,7 @@ class RunningTurn:
             outcome,
             segments=self._recorder.closing(self._end_event(self._snapshot_of(outcome))),
             segments_expire_at=self._recorder.expires_at,
+            segments_were_requested=self._recorder.was_asked,
             interrupted=None if other is None else lambda: self._closed(other()),
         )
 

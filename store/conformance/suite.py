@@ -21,6 +21,7 @@ from store.conformance.harness import Harness, Store, Stores
 from store.conformance.interruptions import InterruptionCases
 from store.conformance.latest import LatestCases
 from store.conformance.leases import LeaseCases
+from store.conformance.log_requests import LogRequestCases
 from store.conformance.machine import MachineCases
 from store.conformance.pruning import PruneCases
 from store.conformance.queues import QueueCases
@@ -96,6 +97,7 @@ class StoreConformance(
     EditSizeCases,
     QueueCases,
     EventLogCases,
+    LogRequestCases,
     RetentionCases,
     SweepCases,
     SweepRaceCases,

@@ -115,7 +115,7 @@ async def _write_shards(shelf: Shelf, lease: Lease, outcome: Outcome, plan: Head
     ground: LeaseGround = lease.ground
     shards = plan.storage.shards if plan else {}
     sized = shard_writes(lease.scope.tenant, lease.session_id, shards, ground.expires_at)
-    return await write_ahead(shelf, [*sized, *last_segment_writes(lease, outcome.segments, outcome.segments_expire_at)])
+    return await write_ahead(shelf, [*sized, *last_segment_writes(lease, outcome)])
 
 
 def _settle_writes(

@@ -94,6 +94,12 @@ class DocumentStore:
     async def adopt_turn(self, scope: Scope, snapshot_id: str, runner: str, attempt: str) -> Adopted | Adoption:
         return await adoptions.adopt_turn(self._shelf, scope, snapshot_id, runner, attempt)
 
+    async def request_segments(self, scope: Scope, snapshot_id: str) -> bool:
+        return await streams.request_segments(self._shelf, scope, snapshot_id)
+
+    def watch_segment_requests(self, runner: str) -> AbstractAsyncContextManager[AsyncIterator[list[str]]]:
+        return streams.watch_segment_requests(self._shelf, runner)
+
     async def write_segments(self, lease: Lease, segments: Sequence[Segment], expires_at: datetime) -> bool:
         return await streams.write_segments(self._shelf, lease, segments, expires_at)
 

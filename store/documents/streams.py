@@ -1,21 +1,74 @@
-"""The event logs of running turns, in segments: written by the turn's runner, followed by any instance."""
+"""The event logs of running turns, in segments: written by the turn's runner, followed by any instance.
+
+A runner writes a log while its turn runs only where somebody asks for it: what every turn would write each second
+would cost more than all the rest of it. Who asks leaves a request beside the segments, which the runner listens for.
+"""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
-from store.database import Condition, Create, Delete, Document, Kind, Path, Put, Query, Update, Write
-from store.documents.commits import try_commit
+from store.database import Committed, Condition, Create, Delete, Document, Kind, Path, Put, Query, Update, Write
+from store.documents.commits import Retries, try_commit
 from store.documents.heartbeats import adopt_own
+from store.documents.loading import read_one_row
 from store.documents.shelf import Shelf, row_path
-from store.layout.rows import METADATA_FIELDS
-from store.layout.segments import read_segment, segment_fields
-from store.models import Lease, Scope, Segment
+from store.errors import SnapshotNotFoundError
+from store.layout.rows import METADATA_FIELDS, Row
+from store.layout.segments import read_segment, request_fields, segment_fields
+from store.models import Lease, Outcome, Scope, Segment
+from store.rules.lease import is_live
+
+_REQUEST_LIFETIME: Final = timedelta(hours=1)  # the settle takes a request away; this is for those that it missed
 
 
 def segment_path(tenant: str, snapshot_id: str, index: int) -> Path:
     """Where a segment lies."""
     return Path(Kind.STREAMS, tenant, f"{snapshot_id}_{index}")
+
+
+def request_path(tenant: str, snapshot_id: str) -> Path:
+    """Where the request for a turn's log lies. No segment has this name, for theirs end with a number."""
+    return Path(Kind.STREAMS, tenant, f"{snapshot_id}_request")
+
+
+async def request_segments(shelf: Shelf, scope: Scope, snapshot_id: str) -> bool:
+    """Asks the turn's runner to write its log while it runs. False where nobody runs it yet: ask again. A turn that is
+    over, or was asked for already, costs no write. SnapshotNotFoundError."""
+    retries = Retries(shelf)
+    path = request_path(shelf.require_scope(scope).tenant, snapshot_id)
+    while True:
+        read = await read_one_row(shelf, scope, snapshot_id)
+        if read.row is None:
+            raise SnapshotNotFoundError(snapshot_id)
+        if read.row.snapshot.status.is_terminal or not is_live(read.row, read.time, shelf.staleness):
+            return True
+        if read.row.runner is None:
+            return False
+        result = await try_commit(shelf, _request_writes(path, read.row, read.row.runner, read.time))
+        if isinstance(result, Committed) or (await shelf.database.get([path])).documents[path] is not None:
+            return True
+        await retries.wait(result)
+
+
+def _request_writes(path: Path, row: Row, runner: str, now: datetime) -> list[Write]:
+    """The row's version is part of it, as it is of a segment's: a deleted session must not be left one."""
+    fields = request_fields(row.snapshot.snapshot_id, row.snapshot.session_id, runner, now + _REQUEST_LIFETIME)
+    return [Update(row.document.path, update_time=row.update_time), Create(path, fields)]
+
+
+@asynccontextmanager
+async def watch_segment_requests(shelf: Shelf, runner: str) -> AsyncIterator[AsyncIterator[list[str]]]:
+    """Ids of the rows whose log `runner` is asked to write, of whatever tenant; some repeatedly."""
+    query = Query(Kind.STREAMS, None, (Condition("runner", "==", runner),))
+    async with shelf.database.watch(query) as deliveries:
+        yield _requested(deliveries)
+
+
+async def _requested(deliveries: AsyncIterator[list[Document | None]]) -> AsyncIterator[list[str]]:
+    async for documents in deliveries:
+        yield [str(document.fields["snapshotId"]) for document in documents if document is not None]
 
 
 async def write_segments(shelf: Shelf, lease: Lease, segments: Iterable[Segment], expires_at: datetime) -> bool:
@@ -34,14 +87,18 @@ async def write_segments(shelf: Shelf, lease: Lease, segments: Iterable[Segment]
     return all(read.documents[write.path] is not None for write in creates)
 
 
-def last_segment_writes(
-    lease: Lease, segments: Iterable[Segment], expires_at: datetime | None
-) -> list[tuple[Write, int]]:
+def last_segment_writes(lease: Lease, outcome: Outcome) -> list[tuple[Write, int]]:
     """The writes of the log's end, with their bytes, to be part of a settle. Unconditional, because a settle is
     repeated after lost answers, and may end differently then."""
-    if expires_at is None:
+    if outcome.segments_expire_at is None:
         return []
-    return [(Put(path, fields), size) for path, fields, size in _documents(lease, segments, expires_at)]
+    writes: list[tuple[Write, int]] = [
+        (Put(path, fields), size)
+        for path, fields, size in _documents(lease, outcome.segments, outcome.segments_expire_at)
+    ]
+    if outcome.segments_were_requested:
+        writes.append((Delete(request_path(lease.scope.tenant, lease.snapshot_id)), 0))
+    return writes
 
 
 def _documents(
@@ -63,7 +120,12 @@ async def read_segments(shelf: Shelf, scope: Scope, snapshot_id: str) -> list[Se
     """All that is kept of a turn's log, in order. Whoever asks has made sure that the row is the caller's."""
     row_path(shelf.require_scope(scope), snapshot_id)
     found = await shelf.database.query(_query(scope, snapshot_id))
-    return sorted(map(read_segment, found.documents), key=lambda segment: segment.index)
+    return sorted(_segments_in(scope, snapshot_id, found.documents), key=lambda segment: segment.index)
+
+
+def _segments_in(scope: Scope, snapshot_id: str, documents: Iterable[Document | None]) -> list[Segment]:
+    request = request_path(scope.tenant, snapshot_id)
+    return [read_segment(found) for found in documents if found is not None and found.path != request]
 
 
 async def delete_segments(shelf: Shelf, scope: Scope, snapshot_id: str) -> None:
@@ -78,9 +140,11 @@ async def watch_segments(shelf: Shelf, scope: Scope, snapshot_id: str) -> AsyncI
     """Segments as they come, those of now first, some repeatedly."""
     row_path(shelf.require_scope(scope), snapshot_id)
     async with shelf.database.watch(_query(scope, snapshot_id)) as deliveries:
-        yield _segments(deliveries)
+        yield _segments(scope, snapshot_id, deliveries)
 
 
-async def _segments(deliveries: AsyncIterator[list[Document | None]]) -> AsyncIterator[list[Segment]]:
+async def _segments(
+    scope: Scope, snapshot_id: str, deliveries: AsyncIterator[list[Document | None]]
+) -> AsyncIterator[list[Segment]]:
     async for documents in deliveries:
-        yield [read_segment(document) for document in documents if document is not None]
+        yield _segments_in(scope, snapshot_id, documents)

@@ -1,4 +1,5 @@
-"""The segment document: a run of a turn's event log, so that another instance can follow the turn.
+"""The segment document: a run of a turn's event log, so that another instance can follow the turn; and the request
+that asks for it.
 
 The log is one line of JSON per event. Segments are byte runs of it, counted from 0: an event may span several, and is
 complete once its line is.
@@ -60,6 +61,17 @@ def segment_fields(snapshot_id: str, session_id: str, segment: Segment, expires_
     if segment.last_event_id is not None:
         fields["lastEventId"] = segment.last_event_id
     return fields
+
+
+def request_fields(snapshot_id: str, session_id: str, runner: str, expires_at: datetime) -> dict[str, Any]:
+    """The document that asks `runner` to write a turn's log; the database may drop it after `expires_at`."""
+    return {
+        "formatVersion": FORMAT_VERSION,
+        "snapshotId": snapshot_id,
+        "sessionId": session_id,
+        "runner": runner,
+        "firesessionExpireAt": expires_at,
+    }
 
 
 def read_segment(document: Document) -> Segment:

@@ -89,6 +89,8 @@ async def every_query(database: Asked) -> None:
     await save(store, "row", session_id="s2")
     running = await taken(store, "c", "s")
     await read_first(store.watch_aborts(RUNNER))
+    await store.request_segments(ANN, running.snapshot_id)
+    await read_first(store.watch_segment_requests(RUNNER))
     await store.read_segments(ANN, running.snapshot_id)
     await read_first(store.watch_segments(ANN, running.snapshot_id))
     await store.set_retention(ANN.tenant, 1, 1)

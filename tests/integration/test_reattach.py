@@ -13,7 +13,7 @@ from functions.engine import recording
 from functions.engine.attaching import events_of_turn
 from functions.engine.broadcast import NumberedEvent
 from functions.engine.following import can_continue
-from store.database import Delete, Kind, Query
+from store.database import Delete, Document, Kind, Query
 from store.models import SameSend
 from tests.contract.engine_turns import ASK, ScriptedAgent, finished, interrupting, request_of, said
 from tests.contract.stores import FileStores, FirestoreStores, MemoryStores, Stores
@@ -130,24 +130,48 @@ async def collect(events: AsyncIterator[NumberedEvent]) -> list[NumberedEvent]:
     return [event async for event in events]
 
 
-async def test_a_longer_turn_writes_one_segment_an_interval_at_most(stores: Stores) -> None:
+async def documents_of_logs(stores: Stores) -> list[Document]:
+    return (await stores.database.query(Query(Kind.STREAMS, ANN.tenant, ()))).documents
+
+
+async def test_a_longer_turn_that_nobody_follows_writes_its_log_with_its_end_and_nothing_before(stores: Stores) -> None:
+    go_on = asyncio.Event()
+    async with instances(ScriptedAgent([*PARTS, go_on, *PARTS]), stores.open(), stores.open()) as (here, there):
+        turn = await here.start(request_of())
+        await asyncio.sleep(INTERVAL * 4)
+        assert await documents_of_logs(stores) == []
+        go_on.set()
+        whole = await here.read(turn)
+        (segment,) = await there.store.read_segments(ANN, turn.lease.snapshot_id)
+        assert (segment.first_event_id, segment.last_event_id) == (1, 6)
+        assert [await there.read(turn, after) for after in range(6)] == [whole[after:] for after in range(6)]
+
+
+async def test_a_followed_turn_writes_one_segment_an_interval_at_most(stores: Stores) -> None:
     clock = asyncio.get_running_loop().time
-    async with instances(PacedAgent(100, 0.01), stores.open()) as (here,):
+    async with instances(PacedAgent(100, 0.01), stores.open(), stores.open()) as (here, there):
         started = clock()
-        turn = await finished(here.engine, request_of())
+        turn = await here.start(request_of())
+        followed = await there.read(turn)
         intervals = int((clock() - started) / INTERVAL)
+        assert followed == await here.read(turn)
         segments = await here.store.read_segments(ANN, turn.lease.snapshot_id)
+        assert len(await documents_of_logs(stores)) == len(segments), "the request goes with the turn"
     assert 2 <= len(segments) <= intervals + 1  # the last one is part of the settle
     assert (segments[0].first_event_id, segments[-1].last_event_id) == (1, turn.broadcast.count)
 
 
-async def test_a_turn_that_only_waits_writes_nothing_meanwhile(stores: Stores) -> None:
+async def test_a_followed_turn_that_only_waits_writes_nothing_meanwhile(stores: Stores) -> None:
     go_on = asyncio.Event()
-    async with instances(ScriptedAgent([go_on]), stores.open()) as (here,):
+    async with instances(ScriptedAgent([go_on]), stores.open(), stores.open()) as (here, there):
         turn = await here.start(request_of())
+        follower = asyncio.create_task(there.read(turn))
+        while not await here.store.read_segments(ANN, turn.lease.snapshot_id):  # noqa: ASYNC110 - the write is somebody else's
+            await asyncio.sleep(INTERVAL / 10)
         await asyncio.sleep(INTERVAL * 4)
         assert len(await here.store.read_segments(ANN, turn.lease.snapshot_id)) == 1  # the start
         go_on.set()
+        assert await follower == await here.read(turn)
 
 
 async def test_a_runner_that_dies_ends_its_followers_with_an_error(stores: Stores) -> None:
