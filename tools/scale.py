@@ -16,7 +16,7 @@ from tools.scale_model import (
     FIRST_TURN,
     GIB,
     HEARTBEAT,
-    LAST_SEGMENT,
+    LOG,
     MONTH,
     MULTI_REGION,
     PEER,
@@ -27,6 +27,9 @@ from tools.scale_model import (
     POLL_DURING_TURN,
     REFUSAL,
     REGION,
+    REQUEST,
+    REQUEST_DONE,
+    REQUEST_HEARD,
     SEGMENT,
     STORED,
     TURN,
@@ -40,11 +43,12 @@ from tools.scale_model import (
     day,
     deletion,
     ends,
+    followed_cost,
     following,
     listing,
+    log_cost,
     look,
     ramp_minutes,
-    segments_cost,
     total,
 )
 
@@ -76,9 +80,12 @@ def _operations(load: Load, limits: Limits) -> Iterator[str]:
         "a turn, of any other": TURN,
         "– where it makes a checkpoint, besides": CHECKPOINT,
         "a heartbeat of one turn, each 15 seconds; all of an instance go in one request": HEARTBEAT,
-        "a stream segment, each second": SEGMENT,
-        "– the last one, in the settle's commit": LAST_SEGMENT,
-        "– each of them, dropped by the TTL policy an hour later": EXPIRED_SEGMENT,
+        "the events of a turn of a second or more, with its end": LOG,
+        "a request for the events of a running turn, by a follower's instance": REQUEST,
+        "– heard by the instance that runs the turn": REQUEST_HEARD,
+        "– taken away with the turn's end": REQUEST_DONE,
+        "a segment of a followed turn, each second": SEGMENT,
+        "– each segment, dropped by the TTL policy an hour later": EXPIRED_SEGMENT,
         "a busy or stale refusal, or the same send again": REFUSAL,
         "an abort": ABORT,
         "– heard by the listener of the instance that runs the turn": ABORT_HEARD,
@@ -104,16 +111,17 @@ def _thousand_turns(load: Load, limits: Limits) -> Iterator[str]:
     rows = []
     for seconds in DURATIONS:
         bare = (TURN + beats_cost(seconds)) * THOUSAND
-        segments = segments_cost(seconds) * THOUSAND
+        kept = bare + log_cost(seconds) * THOUSAND
+        followed = followed_cost(seconds) * THOUSAND
         peer = (PEER_TURN + beats_cost(seconds, PEER_HEARTBEAT)) * THOUSAND
-        without, of_segments = MULTI_REGION.of(bare), MULTI_REGION.of(segments)
-        whole = without + of_segments
-        figures = (_dollars(without), _dollars(whole), _percent(of_segments / whole), _dollars(MULTI_REGION.of(peer)))
-        rows.append((f"{seconds:g} s", *figures))
+        share = MULTI_REGION.of(followed) / MULTI_REGION.of(kept + followed)
+        figures = [_dollars(MULTI_REGION.of(each)) for each in (bare, kept, kept + followed, peer)]
+        rows.append((f"{seconds:g} s", *figures[:3], _percent(share), figures[3]))
     first = (FIRST_TURN * THOUSAND, PEER_FIRST_TURN * THOUSAND)
     ours, theirs = (_dollars(MULTI_REGION.of(each)) for each in first)
-    rows.append(("first turns of new sessions, 0.5 s", ours, ours, "–", theirs))
-    head = ("a turn of", "`STREAM_SEGMENTS=off` or `memory`", "`firestore`", "segments' share of that", PEER)
+    rows.append(("0.5 s, the first of a new session", ours, ours, ours, "–", theirs))
+    off, kept_by = "`STREAM_SEGMENTS=off` or `memory`", "`firestore`"
+    head = ("a turn of", off, kept_by, f"{kept_by}, followed from elsewhere", "the follower's share of that", PEER)
     yield from _table(head, rows)
 
 
@@ -146,7 +154,7 @@ def _month(load: Load, whole: Counts, without: Counts) -> Iterator[str]:
     rows = [
         (f"{stored:,.0f} GiB, once each user has {load.kept} sessions", *_both(lambda at: stored * at.storage)),
         ("documents", *_both(lambda at: at.of(whole) * MONTH)),
-        ("documents, without segments", *_both(lambda at: at.of(without) * MONTH)),
+        ("documents, with `STREAM_SEGMENTS=off` or `memory`", *_both(lambda at: at.of(without) * MONTH)),
     ]
     yield from _table((f"a month of {MONTH} days", "multi-region", "region"), rows)
 
@@ -179,10 +187,13 @@ def _peak(load: Load, limits: Limits) -> Iterator[str]:
     rows = [
         ("turns that begin each second", f"{load.turns_per_second:,.0f}"),
         ("turns that run", f"{load.running:,.0f}"),
-        (f"instances with {load.turns_per_instance} turns, each with one Listen stream", str(load.instances)),
+        (
+            f"instances with {load.turns_per_instance} turns, each with one Listen stream of two queries",
+            str(load.instances),
+        ),
         ("requests of Firestore each second", f"{whole.requests / DAY * load.peak:,.0f}"),
         ("documents written each second", f"{whole.writes / DAY * load.peak:,.0f}"),
-        ("– without segments", f"{bare.writes / DAY * load.peak:,.0f}"),
+        ("– with `STREAM_SEGMENTS=off` or `memory`", f"{bare.writes / DAY * load.peak:,.0f}"),
         ("minutes in which a new database has to be led up to that", f"{ramp_minutes(load, limits):.0f}"),
     ]
     yield from _table(("", ""), rows)

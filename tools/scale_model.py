@@ -59,9 +59,12 @@ CHECKPOINT: Final = Counts(0, 0, 1)  # its run, with every 25th turn
 CHECKPOINT_INTERVAL: Final = 25
 HEARTBEAT: Final = Counts(0, 0, 1)  # all of an instance's go in one request
 HEARTBEAT_SECONDS: Final = 15
-SEGMENT: Final = Counts(1, 0, 2)  # the segment, and the row whose version the commit names
+LOG: Final = Counts(0, 0, 1)  # the events of a turn of a second or more, or the rest of them, in the settle's commit
+REQUEST: Final = Counts(2, 1, 2)  # by the instance of one who follows the turn: for its events, while it runs
+REQUEST_HEARD: Final = Counts(0, 1)  # by the instance that runs it
+REQUEST_DONE: Final = Counts(0, 0, 0, 1)  # in the settle's commit
+SEGMENT: Final = Counts(1, 0, 2)  # of a followed turn: the segment, and the row whose version the commit names
 SEGMENT_SECONDS: Final = 1
-LAST_SEGMENT: Final = Counts(0, 0, 1)  # in the settle's commit
 EXPIRED_SEGMENT: Final = Counts(0, 0, 0, 1)  # by the TTL policy
 ABORT: Final = Counts(2, 1, 1)
 ABORT_HEARD: Final = Counts(0, 1)  # what the listener of the turn's instance is told
@@ -100,21 +103,27 @@ def deletion(rows: int, shards: int) -> Counts:
 
 
 def following(segments: int) -> Counts:
-    """At most, by a reader of a turn that another instance runs, or has run."""
-    return Counts(5, 8 + 4 * segments)
+    """At most, for a reader of a turn that another instance runs, or has run."""
+    return Counts(5, 6 + 3 * segments)
 
 
 def segments_of(seconds: float) -> int:
-    """How many a turn stores before its end, which adds the last one."""
+    """How many a turn stores before its end, where it is followed from its beginning."""
     return int(seconds / SEGMENT_SECONDS)
 
 
-def segments_cost(seconds: float) -> Counts:
-    """Of one turn; nothing where it is over within the first second."""
+def log_cost(seconds: float) -> Counts:
+    """Of any turn; nothing where it is over within the first second."""
+    return LOG + EXPIRED_SEGMENT if segments_of(seconds) else Counts()
+
+
+def followed_cost(seconds: float) -> Counts:
+    """What a follower on another instance makes a turn cost besides, with what the follower reads."""
     count = segments_of(seconds)
     if not count:
         return Counts()
-    return SEGMENT * count + LAST_SEGMENT + EXPIRED_SEGMENT * (count + 1)
+    asked = REQUEST + REQUEST_HEARD + REQUEST_DONE
+    return asked + (SEGMENT + EXPIRED_SEGMENT) * count + following(count + 1)
 
 
 def beats_cost(seconds: float, beat: Counts = HEARTBEAT) -> Counts:
@@ -140,7 +149,7 @@ STORED: Final[Mapping[str, Stored]] = {  # in a session of 8 turns of 2 KiB of p
     "row": Stored(1_981, 4, 825),
     "shard": Stored(1_280, 2, 378),
     "session": Stored(10_125, 4, 762),
-    "segment": Stored(500, 4, 866),
+    "log": Stored(730, 4, 866),
 }
 TURNS_STORED: Final = 8
 WITHOUT_EXEMPTIONS: Final[Mapping[str, tuple[int, int]]] = {"row": (56, 12_285), "session": (79, 25_804)}
@@ -192,23 +201,23 @@ class Load:
 
     @property
     def stored(self) -> float:
-        """Bytes, once users have as many sessions as are kept; segments live for an hour, of an average day."""
+        """Bytes, once users have as many sessions as are kept; logs live for an hour, of an average day."""
         session = STORED["session"].total + STORED["shard"].total + self.turns_per_session * STORED["row"].total
-        segments = (segments_of(self.seconds_per_turn) + 1) * STORED["segment"].total if self.has_segments else 0
-        return self.users * self.kept * session + self.turns / 24 * segments
+        logs = self.turns / 24 * STORED["log"].total if self.has_segments else 0
+        return self.users * self.kept * session + logs
 
 
 def day(load: Load) -> dict[str, Counts]:
     """What a day asks for, by purpose."""
     checkpoints = load.sessions * ((load.turns_per_session - 1) // CHECKPOINT_INTERVAL)
-    segments = segments_cost(load.seconds_per_turn) if load.has_segments else Counts()
-    count = segments_of(load.seconds_per_turn) + 1 if load.has_segments else 0
+    log = log_cost(load.seconds_per_turn) if load.has_segments else Counts()
+    followed = followed_cost(load.seconds_per_turn) if load.has_segments else following(0)
     first = FIRST_TURN * load.sessions + CHECKPOINT * checkpoints
     return {
         "turns": first + TURN * (load.turns - load.sessions),
         "heartbeats": beats_cost(load.seconds_per_turn) * load.turns,
-        "stream segments": segments * load.turns,
-        "readers elsewhere": following(count) * (load.turns * load.followed),
+        "events, with the turns' ends": log * load.turns,
+        "turns that are followed from elsewhere": followed * (load.turns * load.followed),
         "aborts": (ABORT + ABORT_HEARD) * (load.turns * load.aborted),
         "lists and polls": (listing(load.listed) * load.lists_per_user + POLL * load.polls_per_user) * load.users,
         "the cap, where a session is made": cap_check(load.kept) * load.sessions,

@@ -33,10 +33,13 @@ from tools.scale_model import (
     EMPTY_SWEEP,
     FIRST_TURN,
     HEARTBEAT,
-    LAST_SEGMENT,
+    LOG,
     POLL,
     POLL_DURING_TURN,
     REFUSAL,
+    REQUEST,
+    REQUEST_DONE,
+    REQUEST_HEARD,
     SEGMENT,
     SEGMENT_SECONDS,
     STORED,
@@ -162,8 +165,22 @@ async def test_deleting_a_session(opened: Open, raw: FirestoreDatabase) -> None:
     assert await documents(raw, Kind.SNAPSHOTS) == []
 
 
-async def test_segments_and_who_follows_them(opened: Open, raw: FirestoreDatabase) -> None:
-    """In real time: one each second, and the last one with the settle."""
+async def test_the_events_of_a_turn_that_nobody_follows(opened: Open, raw: FirestoreDatabase) -> None:
+    """In real time: all of them with the turn's end. One that is over within a second stores none."""
+    one = opened()
+    for pause, log in ((0.01, Counts()), (0.15, LOG)):
+        async with instance(one.store, PacedAgent(10, pause)) as here:
+            before = one.calls.snapshot()
+            running = await here.start(request_of(None, "Hello"))
+            assert [event async for event in running.broadcast.read()]
+            spent = one.calls.since(before)
+        assert spent.written == (FIRST_TURN + log).writes
+        assert spent.rpcs["Commit"] == 2
+    assert len(await documents(raw, Kind.STREAMS)) == 1
+
+
+async def test_the_events_of_a_turn_that_is_followed_from_elsewhere(opened: Open, raw: FirestoreDatabase) -> None:
+    """In real time: a segment each second. The request for them is deleted with the end, which counts as written."""
     assert recording.INTERVAL == SEGMENT_SECONDS
     one, elsewhere = opened(), opened()
     agent = PacedAgent(count=round(SECONDS / 0.1), pause=0.1)
@@ -173,16 +190,38 @@ async def test_segments_and_who_follows_them(opened: Open, raw: FirestoreDatabas
         followed = await spent(elsewhere, there.read(running))
         after = one.calls.since(before)
         again = await spent(elsewhere, there.read(running))
+    count = segments_of(SECONDS)
     stored = await documents(raw, Kind.STREAMS)
-    assert len(stored) == segments_of(SECONDS) + 1
-    written = FIRST_TURN + SEGMENT * segments_of(SECONDS) + LAST_SEGMENT
-    assert after.written == written.writes
-    assert after.rpcs["Commit"] == 2 + segments_of(SECONDS)
-    most = following(len(stored))
-    for cost in (followed, again):
-        assert cost.writes == 0
-        assert cost.requests <= most.requests
-        assert cost.reads <= most.reads
+    assert len(stored) == count + 1
+    assert after.written == (FIRST_TURN + SEGMENT * count + LOG).writes + REQUEST_DONE.deletes
+    assert after.rpcs["Commit"] == 2 + count
+    assert followed.writes == REQUEST.writes
+    most = REQUEST + following(count + 1)
+    assert followed.requests <= most.requests
+    assert followed.reads - sent_again(count) <= most.reads
+    assert again.writes == 0
+    assert again.requests <= following(count + 1).requests
+    assert again.reads <= following(count + 1).reads
+
+
+def sent_again(segments: int) -> int:
+    """What the emulator delivers besides: with each change of a query's documents all of them, where the service
+    delivers the one that has changed. They are the request, the segments, and the last one, which replaces the request.
+    """
+    sizes: list[int] = [*range(1, segments + 2), segments + 1]
+    return sum(sizes) - len(sizes)
+
+
+async def test_a_request_for_events_is_heard(opened: Open) -> None:
+    one, other = opened(), opened()
+    lease = await claimed(one, claim_of(1, None))
+    async with one.store.watch_segment_requests("instance-1") as requests:
+        assert await anext(requests) == []
+        before = one.calls.snapshot()
+        assert await spent(other, other.store.request_segments(ANN, lease.snapshot_id)) == REQUEST
+        assert await anext(requests) == [lease.snapshot_id]
+        heard = one.calls.since(before)
+    assert Counts(heard.sent, heard.read, heard.written) == REQUEST_HEARD
 
 
 async def test_a_turn_moves_its_session_in_the_index_of_what_is_due(opened: Open, raw: FirestoreDatabase) -> None:
@@ -218,13 +257,12 @@ async def test_documents_and_their_index_entries(opened: Open, raw: FirestoreDat
         check(name, await documents(raw, kind), tolerance=0.05)
 
 
-async def test_segments_and_their_index_entries(opened: Open, raw: FirestoreDatabase) -> None:
-    """Of an agent that says ten words a second."""
-    async with instance(opened().store, PacedAgent(25, 0.1)) as here:
+async def test_logs_and_their_index_entries(opened: Open, raw: FirestoreDatabase) -> None:
+    """Of an agent that says twelve numbers, each for itself."""
+    async with instance(opened().store, PacedAgent(12, 0.1)) as here:
         running = await here.start(request_of(None, "Hello"))
         assert [event async for event in running.broadcast.read()]
-    whole = [document for document in await documents(raw, Kind.STREAMS) if document.fields["index"] == 1]
-    check("segment", whole, tolerance=0.2)
+    check("log", await documents(raw, Kind.STREAMS), tolerance=0.2)
 
 
 async def test_index_entries_without_exemptions(opened: Open, raw: FirestoreDatabase) -> None:

@@ -19,7 +19,8 @@ from tools.scale_model import (
     beats_cost,
     day,
     ends,
-    segments_cost,
+    followed_cost,
+    log_cost,
     total,
 )
 
@@ -55,10 +56,16 @@ def test_a_thousand_turns_cost_what_their_documents_cost() -> None:
     assert MULTI_REGION.of(TURN * 1000) == pytest.approx(1000 * 0.06 / 100_000 + 4000 * 0.18 / 100_000)
 
 
-def test_a_turn_of_a_minute_beats_four_times_and_stores_sixty_one_segments() -> None:
+def test_a_turn_of_a_minute_beats_four_times_and_stores_its_events_once() -> None:
     assert beats_cost(60).writes == 4
-    assert segments_cost(60) == Counts(requests=60, writes=2 * 60 + 1, deletes=61)
-    assert segments_cost(0.9) == Counts()
+    assert log_cost(60) == Counts(writes=1, deletes=1)
+    assert log_cost(0.9) == followed_cost(0.9) == Counts()
+
+
+def test_a_follower_from_elsewhere_makes_a_turn_store_a_segment_a_second() -> None:
+    """Two writes each, and two for the request, which goes with the turn's end."""
+    besides = followed_cost(60)
+    assert (besides.writes, besides.deletes) == (2 * 60 + 2, 60 + 1)
 
 
 def test_twice_the_users_ask_for_twice_as_much() -> None:
@@ -74,7 +81,7 @@ def test_limits_do_not_move_with_the_load_they_are_reached_with() -> None:
     assert [end.users for end in small] == sorted(end.users for end in small)
 
 
-def test_without_segments_nothing_but_segments_and_their_readers_is_saved() -> None:
+def test_without_logs_nothing_but_these_and_their_readers_is_saved() -> None:
     with_them, without = day(Load()), day(replace(Load(), has_segments=False))
     changed = {name for name in with_them if with_them[name] != without[name]}
-    assert changed == {"stream segments", "readers elsewhere"}
+    assert changed == {"events, with the turns' ends", "turns that are followed from elsewhere"}
