@@ -2,8 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,24 @@ async def read_to_the_end(http: httpx.AsyncClient, body: Mapping[str, Any]) -> l
             async for event in events_of(response):
                 seen.append(event)  # noqa: PERF401 - what came before the end is kept
     return seen
+
+
+@asynccontextmanager
+async def followed(http: httpx.AsyncClient, session_id: str) -> AsyncIterator[None]:
+    """Meanwhile the session's next turn is followed through another server than its own: then it writes segments."""
+    following = asyncio.create_task(_follow(http, session_id))
+    try:
+        yield
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+
+async def _follow(http: httpx.AsyncClient, session_id: str) -> None:
+    while (running := ok(await http.get(f"/sessions/{session_id}")).get("activeSnapshotId")) is None:
+        await asyncio.sleep(0.02)
+    async with http.stream("GET", f"/chat/{running}", headers={"accept": STREAM}) as response:
+        assert [event async for event in events_of(response)]
 
 
 async def wait_for(http: httpx.AsyncClient, snapshot_id: str) -> dict[str, Any]:

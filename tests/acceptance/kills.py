@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from tests.acceptance.chat_client import client, ok, send, text_of, transcript
-from tests.acceptance.fated_pair import FatedPair, place_of, read_to_the_end, rows_of, wait_for
+from tests.acceptance.fated_pair import FatedPair, followed, place_of, read_to_the_end, rows_of, wait_for
 
 NOTHING, EXPIRED, WHOLE = "nothing", "expired", "whole"
 
@@ -50,10 +50,11 @@ async def kill_at_each(moments: Sequence[Moment], pair: FatedPair, user: str) ->
 
 async def kill_at(pair: FatedPair, user: str, moment: Moment) -> dict[str, Any]:
     """One whole turn, and one in which the server dies and is started anew: how the first one ended."""
-    async with client(pair.first.url, user) as http:
+    async with client(pair.first.url, user) as http, client(pair.second.url, user) as other:
         begun = await send(http, {"message": "before"})
         pair.plan(moment.name, signal.SIGKILL)
-        seen = await read_to_the_end(http, place_of(begun) | {"message": moment.message})
+        async with followed(other, begun["sessionId"]):
+            seen = await read_to_the_end(http, place_of(begun) | {"message": moment.message})
     await pair.struck()
     assert "turn-end" not in [event.name for event in seen], moment
     await pair.revive()

@@ -12,7 +12,7 @@ import pytest
 from store.database import Condition, Document, Kind, Query
 from store.firestore.database import FirestoreDatabase
 from tests.acceptance.chat_client import client, ok, send, text_of, transcript
-from tests.acceptance.fated_pair import FatedPair, place_of, read_to_the_end, rows_of, wait_for
+from tests.acceptance.fated_pair import FatedPair, followed, place_of, read_to_the_end, rows_of, wait_for
 
 TALK, WAIT = "/tool find {}\none two three", "/reason hm\n/sleep 20"
 MOMENTS = [("between texts", TALK), ("before segment", WAIT), ("before settle", TALK)]
@@ -61,7 +61,8 @@ async def stall(pair: FatedPair, ends: Ends, moment: str, message: str) -> Stall
     pair.plan(moment, signal.SIGSTOP)
     body = place_of(begun) | {"message": message}
     answer = asyncio.create_task(read_to_the_end(ends[0], body))
-    await pair.struck()
+    async with followed(ends[1], begun["sessionId"]):
+        await pair.struck()
     return Stalled(*ends, begun["sessionId"], place_of(begun), answer)
 
 
