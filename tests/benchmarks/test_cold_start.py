@@ -24,7 +24,7 @@ from tests.benchmarks.cold_starts import (
 )
 
 ROUNDS: Final = 7
-GOAL: Final = 2.5  # times the import of the dependencies, which a server must do in any case
+GOAL: Final = 2.0  # times the import of the dependencies, which a server must do in any case
 TURN: Final = {"message": "Hello"}
 
 pytestmark = pytest.mark.bench
