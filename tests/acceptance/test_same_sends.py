@@ -102,7 +102,7 @@ async def test_a_failed_send_is_a_new_attempt(steady: FatedPair, ends: Ends, nam
 @pytest.mark.parametrize("names_session", [False, True])
 async def test_an_expired_send_is_a_new_attempt(mortal: FatedPair, user: str, names_session: bool) -> None:
     async with client(mortal.first.url, user) as here, client(mortal.second.url, user) as there:
-        mortal.plan("before settle", signal.SIGKILL)
+        mortal.plan("between texts", signal.SIGKILL)
         events = await read_to_the_end(here, named("m", "Hello"))
         await mortal.struck()
         mortal.first.kill()
