@@ -79,7 +79,7 @@ async def followed(http: httpx.AsyncClient, session_id: str) -> AsyncIterator[No
 
 
 async def _follow(http: httpx.AsyncClient, session_id: str) -> None:
-    while (running := ok(await http.get(f"/sessions/{session_id}")).get("activeSnapshotId")) is None:
+    while (running := ok(await http.get(f"/sessions/{session_id}")).get("activeSnapshotId")) is None:  # noqa: ASYNC110 - the other server starts it
         await asyncio.sleep(0.02)
     async with http.stream("GET", f"/chat/{running}", headers={"accept": STREAM}) as response:
         assert [event async for event in events_of(response)]
