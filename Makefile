@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 PYTEST := $(PY) -m pytest $(ARGS)
+WORKERS ?= 4
+SIDE_BY_SIDE := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 WITH_EMULATOR := $(PY) -m functions.cli.emulator --
 SERVE := $(BIN)/functions-framework --target app --source functions/main.py
 
@@ -27,11 +29,11 @@ serve-emulator: $(VENV)/.runtime ## the same on a Firestore emulator
 	@$(say_how_to_chat)
 	@exec $(WITH_EMULATOR) $(SERVE) --host $(HOST) --port $(PORT)
 
-test: $(VENV)/.dev ## runs the tests on a Firestore emulator; ARGS go to pytest
-	@exec $(WITH_EMULATOR) $(PYTEST)
+test: $(VENV)/.dev ## runs the tests on a Firestore emulator, WORKERS at a time; ARGS go to pytest
+	@exec $(WITH_EMULATOR) $(PYTEST) $(SIDE_BY_SIDE)
 
 test-all: $(VENV)/.dev ## the tests, and those that need Node.js, a browser or a deployable package
-	@exec $(WITH_EMULATOR) $(PYTEST) -m "not slow and not bench"
+	@exec $(WITH_EMULATOR) $(PYTEST) $(SIDE_BY_SIDE) -m "not slow and not bench"
 
 test-slow: $(VENV)/.dev ## the tests that take minutes
 	@exec $(WITH_EMULATOR) $(PYTEST) --timeout 1800 -m slow

@@ -9,6 +9,27 @@ import pytest
 
 from functions.cli.emulator import HOST_VARIABLE, EmulatorNotFoundError, find_emulator, running_emulator
 
+INSTALLS = {"node", "genkit", "browser", "deploy"}  # markers of tests that install something before they begin
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Side by side, a worker takes a class or a file at a time; what installs something goes to one of them, first."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group_of(item)))
+    items.sort(key=lambda item: not _installs(item))
+
+
+def _group_of(item: pytest.Item) -> str:
+    if _installs(item):
+        return "installs"
+    scope = item.getparent(pytest.Class) or item.getparent(pytest.Module)
+    assert scope is not None
+    return scope.nodeid
+
+
+def _installs(item: pytest.Item) -> bool:
+    return any(marker.name in INSTALLS for marker in item.iter_markers())
+
 
 @pytest.fixture(scope="session")
 def emulator_host() -> Iterator[str]:

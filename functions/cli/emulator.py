@@ -31,7 +31,7 @@ STOP_SECONDS = 5.0
 _SDK = "google-cloud-sdk"
 _JAR_IN_SDK = Path("platform", "cloud-firestore-emulator", "cloud-firestore-emulator.jar")
 _JAR_IN_CACHE = re.compile(r"cloud-firestore-emulator-v(\d+(?:\.\d+)*)\.jar")
-_JAVA_FLAGS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.language=en")
+_JAVA_FLAGS = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.language=en")
 _MAIN_CLASS = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
 
 
