@@ -22,10 +22,17 @@ def _serve(listening: socket.socket, port: int) -> None:
             client, _ = listening.accept()
         except OSError:
             return  # closed: the test is over
-        server = socket.create_connection(("127.0.0.1", port))
+        threading.Thread(target=_connect, args=(client, port), daemon=True).start()
+
+
+def _connect(client: socket.socket, port: int) -> None:
+    """Both ways, until both are over."""
+    with client, socket.create_connection(("127.0.0.1", port)) as server:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        threading.Thread(target=_pass_on, args=(client, server, _CHUNK), daemon=True).start()
-        threading.Thread(target=_pass_on, args=(server, client, 1), daemon=True).start()
+        back = threading.Thread(target=_pass_on, args=(server, client, 1), daemon=True)
+        back.start()
+        _pass_on(client, server, _CHUNK)
+        back.join()
 
 
 def _pass_on(source: socket.socket, target: socket.socket, size: int) -> None:
