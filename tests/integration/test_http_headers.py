@@ -49,19 +49,28 @@ async def answer(process: ServerProcess, headers: bytes, path: str = "/health") 
     return int(head.split()[1]) if head else 0, body
 
 
+async def heard(process: ServerProcess, headers: bytes) -> tuple[int, bytes]:
+    """As `answer`; asked again where the connection broke, as one in some ten thousand does on a crowded machine."""
+    for _ in range(3):
+        status, body = await answer(process, headers)
+        if status:
+            break
+    return status, body
+
+
 @pytest.mark.parametrize("headers", [one_long, many_short])
 async def test_headers_are_taken_to_the_last_byte_and_not_a_byte_further(process: ServerProcess, headers: Any) -> None:
-    assert (await answer(process, headers(MAX_HEADER_BYTES)))[0] == 200
-    status, body = await answer(process, headers(MAX_HEADER_BYTES + 1))
+    assert (await heard(process, headers(MAX_HEADER_BYTES)))[0] == 200
+    status, body = await heard(process, headers(MAX_HEADER_BYTES + 1))
     told = {"code": "headers_too_large", "message": "Headers may take 32,768 bytes.", "limit": MAX_HEADER_BYTES}
     assert (status, json.loads(body)) == (431, told)
-    assert (await answer(process, headers(WEB_SERVERS - 200)))[0] == 431
+    assert (await heard(process, headers(WEB_SERVERS - 200)))[0] == 431
 
 
 @pytest.mark.parametrize("size", [4 * WEB_SERVERS, 64 * WEB_SERVERS])
 async def test_what_the_web_server_cannot_hold_it_refuses_itself(process: ServerProcess, size: int) -> None:
     assert (await answer(process, one_long(size)))[0] in (0, 400, 431)
-    assert (await answer(process, one_long(100)))[0] == 200
+    assert (await heard(process, one_long(100)))[0] == 200
 
 
 async def test_genkits_clients_and_browsers_are_told_too() -> None:
