@@ -151,13 +151,12 @@ class Engine:
         try:
             adopted = await self._store.adopt_turn(scope, snapshot_id, self.runner, self._mint())
         except BaseException:
-            self._admission.leave(scope)
-            self._followed.discard(snapshot_id)
+            self._give_place_back(scope, snapshot_id)
             raise
         finally:
             overtaken = self._starting.pop(snapshot_id)
         if isinstance(adopted, Adoption):
-            self._admission.leave(scope)
+            self._give_place_back(scope, snapshot_id)
             return adopted
         adopted.lease.is_aborting = adopted.lease.is_aborting or overtaken
         return self._run(TurnRequest(scope, adopted.message, adopted.resume), adopted.lease)
@@ -198,12 +197,12 @@ class Engine:
         try:
             lease = await self._store.claim_turn(scope, claim)
         except BaseException:
-            self._admission.leave(scope)
+            self._give_place_back(scope, claim.snapshot_id)
             raise
         finally:
             overtaken = self._starting.pop(claim.snapshot_id)
         if isinstance(lease, SameSend):
-            self._admission.leave(scope)
+            self._give_place_back(scope, claim.snapshot_id)
         else:
             lease.is_aborting = lease.is_aborting or overtaken
         self._count(lease)
@@ -214,6 +213,10 @@ class Engine:
             listener.start()
         self._admission.enter(scope)
         self._starting[snapshot_id] = False
+
+    def _give_place_back(self, scope: Scope, snapshot_id: str) -> None:
+        self._admission.leave(scope)
+        self._followed.discard(snapshot_id)
 
     def _count(self, turn: Lease | SameSend) -> None:
         """What a claim was answered with."""
@@ -276,8 +279,7 @@ class Engine:
     async def _part(self, work: RunningTurn | Compaction) -> None:
         await self._heart.leave(work.lease)
         del self._working[work.lease.snapshot_id]
-        self._followed.discard(work.lease.snapshot_id)
-        self._admission.leave(work.lease.scope)
+        self._give_place_back(work.lease.scope, work.lease.snapshot_id)
 
     def _require_room(self, scope: Scope, message_id: str | None) -> None:
         """RateLimitedError; UnavailableError while the instance shuts down."""

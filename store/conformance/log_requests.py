@@ -1,14 +1,16 @@
 """Asking the runner of a turn for its event log: heard by that runner alone, and gone with the turn."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from store.conformance.conversations import documents
 from store.conformance.harness import START, Store, Stores
+from store.conformance.interposed import interposed_store
 from store.conformance.queues import adopted, queued
 from store.conformance.turns import ANN, BOB, COMPLETED, RUNNER, answered, claim, claimed, completed, failed
-from store.database import Kind
+from store.database import Kind, Write
 from store.errors import SnapshotNotFoundError
 from store.models import Lease, Outcome
 
@@ -103,3 +105,19 @@ class LogRequestCases:
         await store.settle_turn(lease, failed())
         await store.delete_session(ANN, lease.session_id)
         assert await logs_of(stores) == []
+
+    async def test_a_request_that_a_delete_comes_before_leaves_nothing(self, stores: Stores, store: Store) -> None:
+        """The row was read while it ran; then it was settled, and its session deleted."""
+        lease = await claimed(store, claim("m"))
+        is_first = True
+
+        async def delete(_: Sequence[Write]) -> None:
+            nonlocal is_first
+            if is_first:
+                is_first = False
+                await store.settle_turn(lease, failed())
+                await store.delete_session(ANN, lease.session_id)
+
+        with pytest.raises(SnapshotNotFoundError):
+            await interposed_store(stores.database, delete).request_segments(ANN, lease.snapshot_id)
+        assert await documents(stores) == {}

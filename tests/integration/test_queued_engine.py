@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from functions.engine import recording
 from functions.engine.engine import Engine
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
@@ -36,18 +37,27 @@ class Hooked(DocumentStore):
 
     engine: Engine | None = None
     claim_error: StoreError | None = None
+    is_followed_at_once = False
 
     async def adopt_turn(self, scope: Scope, snapshot_id: str, runner: str, attempt: str) -> Adopted | Adoption:
         adopted = await super().adopt_turn(scope, snapshot_id, runner, attempt)
         if self.engine is not None:
             await self.abort_turn(scope, snapshot_id)
             await asyncio.sleep(0.1)  # the listener is told
+        if self.is_followed_at_once:
+            await self._follow(snapshot_id)
         return adopted
+
+    async def _follow(self, snapshot_id: str) -> None:
+        assert await self.request_segments(ANN, snapshot_id)
+        await asyncio.sleep(0.1)  # the listener is told
 
     async def claim_turn(self, scope: Scope, claim: Claim) -> Lease | SameSend:
         lease = await super().claim_turn(scope, claim)
         if self.claim_error is not None:
             raise self.claim_error
+        if self.is_followed_at_once and isinstance(lease, Lease) and claim.runner is not None:
+            await self._follow(lease.snapshot_id)
         return lease
 
 
@@ -65,6 +75,29 @@ async def test_an_abort_that_overtakes_the_adoptions_answer_stops_the_turn(store
         async with asyncio.timeout(5):
             assert await here.engine.run_queued(ANN, snapshot_id) is None
     assert (await require(store, snapshot_id)).status is ABORTED
+
+
+@pytest.mark.parametrize("is_queued", [False, True])
+async def test_a_follower_that_overtakes_the_claims_or_the_adoptions_answer_is_heard(
+    store: Hooked, monkeypatch: pytest.MonkeyPatch, is_queued: bool
+) -> None:
+    """Its turn writes its log while it runs; afterwards no instance remembers that it was asked to."""
+    monkeypatch.setattr(recording, "INTERVAL", 0.05)
+    go_on = asyncio.Event()
+    store.is_followed_at_once = True
+    async with instance(store, ScriptedAgent([go_on]), Queue() if is_queued else None) as here:
+        _, snapshot_id = await here.engine.start_detached(request_of())
+        running = asyncio.create_task(here.engine.run_queued(ANN, snapshot_id)) if is_queued else None
+        async with asyncio.timeout(5):
+            while not await store.read_segments(ANN, snapshot_id):  # noqa: ASYNC110 - the recorder writes them
+                await asyncio.sleep(0.01)
+        assert here.engine._followed == {snapshot_id}
+        go_on.set()
+        async with asyncio.timeout(5), store.on_snapshot_status_change(ANN, snapshot_id) as statuses:
+            assert [status async for status in statuses][-1] is COMPLETED
+        if running is not None:
+            await running
+    assert here.engine._followed == set()
 
 
 async def test_two_deliveries_to_one_instance_run_a_turn_once(store: Hooked) -> None:
