@@ -1,15 +1,13 @@
 """Delete: nothing of the session remains, whatever happens in between, and nothing else is touched."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from store.conformance.conversations import add, conversation, documents, of_session, plain_turn, taken
 from store.conformance.harness import Store, Stores
-from store.conformance.interposed import interposed_store
+from store.conformance.interposed import Crash, dying_store
 from store.conformance.turns import ANN, BOB, ELSEWHERE, claim, completed, converse
-from store.database import Kind, Path, Put, Write
-from store.errors import LeaseLostError, SessionNotFoundError, StoreError
+from store.database import Kind, Path, Put
+from store.errors import LeaseLostError, SessionNotFoundError
 from store.layout.fields import FORMAT_VERSION
 from store.models import NewSession
 
@@ -22,10 +20,6 @@ async def with_every_kind(stores: Stores, store: Store) -> str:
         [Put(Path(kind, ANN.tenant, f"of-{session_id}"), fields) for kind in (Kind.STREAMS, Kind.BLOBS)]
     )
     return session_id
-
-
-class Crash(StoreError):
-    """The instance died."""
 
 
 class DeleteCases:
@@ -100,16 +94,8 @@ class DeleteCases:
         session_id = await with_every_kind(stores, store)
         row = await store.get_latest_snapshot(ANN, session_id)
         assert row is not None
-        left = commits
-
-        async def die(writes: Sequence[Write]) -> None:
-            nonlocal left
-            if left == 0:
-                raise Crash("died")
-            left -= 1
-
         with pytest.raises(Crash):
-            await interposed_store(stores.database, die).delete_session(ANN, session_id)
+            await dying_store(stores.database, commits).delete_session(ANN, session_id)
         assert of_session(await documents(stores), session_id)
         assert await stores.open().get_session(ANN, session_id) is None
         with pytest.raises(SessionNotFoundError):

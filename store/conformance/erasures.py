@@ -7,15 +7,11 @@ import pytest
 from store.conformance.ages import A_DAY, HOUR, aged, kept, records
 from store.conformance.conversations import documents, noise, taken
 from store.conformance.harness import Store, Stores
-from store.conformance.interposed import interposed_store
+from store.conformance.interposed import Crash, dying_store, interposed_store
 from store.conformance.turns import ANN, BOB, ELSEWHERE, claim, claimed, completed
 from store.database import Create, Kind, Path, Update, Write
-from store.errors import LeaseLostError, SessionNotFoundError, StoreError
+from store.errors import LeaseLostError, SessionNotFoundError
 from store.models import Beat, NewSession, Segment
-
-
-class Crash(StoreError):
-    """The instance died."""
 
 
 class ErasureCases:
@@ -85,16 +81,8 @@ class ErasureCases:
     async def test_an_erasure_that_dies_is_finished_by_the_next(self, stores: Stores, commits: int) -> None:
         for n in range(2):
             await aged(stores, f"s{n}", HOUR)
-        left = commits
-
-        async def die(_: Sequence[Write]) -> None:
-            nonlocal left
-            if left == 0:
-                raise Crash("died")
-            left -= 1
-
         with pytest.raises(Crash):
-            await interposed_store(stores.database, die).erase_user(ANN)
+            await dying_store(stores.database, commits).erase_user(ANN)
         assert await stores.open().erase_user(ANN)
         assert await documents(stores) == {}
 

@@ -1,4 +1,4 @@
-"""A database that lets a case act between an operation's reads and its commit. Holds no test."""
+"""A database that lets a case act between an operation's reads and its commit, or die there. Holds no test."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -6,6 +6,11 @@ from typing import Any
 from store.database import Committed, Database, Write
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
+from store.errors import StoreError
+
+
+class Crash(StoreError):
+    """The instance died."""
 
 
 class Interposed:
@@ -29,6 +34,19 @@ def interposed_store(
 ) -> DocumentStore:
     """An instance of its own on `database`, with a hook before its commits."""
     return store_on(Interposed(database, before_commit), **options)
+
+
+def dying_store(database: Database, commits: int, **options: Any) -> DocumentStore:
+    """The same, but the instance dies before the commit that follows so many: Crash."""
+    left = commits
+
+    async def die(_: Sequence[Write]) -> None:
+        nonlocal left
+        if left == 0:
+            raise Crash("died")
+        left -= 1
+
+    return interposed_store(database, die, **options)
 
 
 def store_on(database: Any, **options: Any) -> DocumentStore:

@@ -8,10 +8,9 @@ import pytest
 from store.conformance.ages import DAY, HOUR, aged, kept, records
 from store.conformance.conversations import documents, opened
 from store.conformance.harness import Store, Stores
-from store.conformance.interposed import interposed_store, store_on
+from store.conformance.interposed import Crash, dying_store, interposed_store, store_on
 from store.conformance.turns import ANN, completed, converse, message
 from store.database import Delete, Found, Kind, Query, Write
-from store.errors import StoreError
 from store.models import RetentionRules, SweepReport
 
 CAPPED = RetentionRules(30, 1)
@@ -39,10 +38,6 @@ class ActsAfterQueries:
 
 def sweeper(stores: Stores, act: Callable[[], Awaitable[object]], **options: Any) -> Store:
     return store_on(ActsAfterQueries(stores.database, act), **options)
-
-
-class Crash(StoreError):
-    """The instance died."""
 
 
 class SweepRaceCases:
@@ -124,16 +119,8 @@ class SweepRaceCases:
         await aged(stores, "idle", 31 * DAY)
         await aged(stores, "temporary", 2 * DAY, temporary=True)
         await aged(stores, "used", HOUR)
-        left = commits
-
-        async def die(_: Sequence[Write]) -> None:
-            nonlocal left
-            if left == 0:
-                raise Crash("died")
-            left -= 1
-
         with pytest.raises(Crash):
-            await interposed_store(stores.database, die).sweep()
+            await dying_store(stores.database, commits).sweep()
         report = await stores.open().sweep()
         assert report.is_done
         assert await kept(stores) == {"used"}

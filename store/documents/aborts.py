@@ -1,14 +1,13 @@
 """Aborting a turn from anywhere: a flag on its row that its runner's listener sees, or the end where nobody listens."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 from store.database import (
     SERVER_TIME,
     Committed,
     CommitUnansweredError,
     Condition,
-    Document,
     Kind,
     Query,
     Update,
@@ -18,6 +17,7 @@ from store.documents.commits import Retries, try_commit
 from store.documents.loading import RowRead, read_one_record, read_one_row
 from store.documents.settlements import plan_release, plan_row_end
 from store.documents.shelf import Shelf
+from store.documents.watching import watch_row_ids
 from store.errors import DataLossError, SessionNotFoundError, SnapshotNotFoundError
 from store.layout.rows import Row
 from store.models import Abort, Scope, SnapshotStatus
@@ -91,14 +91,6 @@ async def _require_over(shelf: Shelf, scope: Scope, row: Row) -> None:
         raise DataLossError(row.name, f"its session {row.snapshot.session_id!r} is missing")
 
 
-@asynccontextmanager
-async def watch_aborts(shelf: Shelf, runner: str) -> AsyncIterator[AsyncIterator[list[str]]]:
+def watch_aborts(shelf: Shelf, runner: str) -> AbstractAsyncContextManager[AsyncIterator[list[str]]]:
     """Ids of the rows that ask `runner` to stop, of whatever tenant."""
-    query = Query(Kind.SNAPSHOTS, None, (Condition("abortRunner", "==", runner),))
-    async with shelf.database.watch(query) as deliveries:
-        yield _ids(deliveries)
-
-
-async def _ids(deliveries: AsyncIterator[list[Document | None]]) -> AsyncIterator[list[str]]:
-    async for documents in deliveries:
-        yield [document.path.id for document in documents if document is not None]
+    return watch_row_ids(shelf, Query(Kind.SNAPSHOTS, None, (Condition("abortRunner", "==", runner),)))

@@ -5,7 +5,7 @@ would cost more than all the rest of it. Who asks leaves a request beside the se
 """
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -14,6 +14,7 @@ from store.documents.commits import Retries, try_commit
 from store.documents.heartbeats import adopt_own
 from store.documents.loading import read_one_row
 from store.documents.shelf import Shelf, row_path
+from store.documents.watching import watch_row_ids
 from store.errors import SnapshotNotFoundError
 from store.layout.rows import METADATA_FIELDS, Row
 from store.layout.segments import read_segment, request_fields, segment_fields
@@ -58,17 +59,9 @@ def _request_writes(path: Path, row: Row, runner: str, now: datetime) -> list[Wr
     return [Update(row.document.path, update_time=row.update_time), Create(path, fields)]
 
 
-@asynccontextmanager
-async def watch_segment_requests(shelf: Shelf, runner: str) -> AsyncIterator[AsyncIterator[list[str]]]:
+def watch_segment_requests(shelf: Shelf, runner: str) -> AbstractAsyncContextManager[AsyncIterator[list[str]]]:
     """Ids of the rows whose log `runner` is asked to write, of whatever tenant; some repeatedly."""
-    query = Query(Kind.STREAMS, None, (Condition("runner", "==", runner),))
-    async with shelf.database.watch(query) as deliveries:
-        yield _requested(deliveries)
-
-
-async def _requested(deliveries: AsyncIterator[list[Document | None]]) -> AsyncIterator[list[str]]:
-    async for documents in deliveries:
-        yield [str(document.fields["snapshotId"]) for document in documents if document is not None]
+    return watch_row_ids(shelf, Query(Kind.STREAMS, None, (Condition("runner", "==", runner),)))
 
 
 async def write_segments(shelf: Shelf, lease: Lease, segments: Iterable[Segment], expires_at: datetime) -> bool:

@@ -1,4 +1,5 @@
-"""Following a row's status across instances. What is delivered is state, never events."""
+"""Following rows across instances: one row's status, or those that a query finds. What is delivered is state, never
+events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import NamedTuple
 
-from store.database import Document
+from store.database import Document, Query
 from store.documents.loading import read_one_row, visible_row
 from store.documents.shelf import Shelf, row_path
 from store.errors import StoreError, UnavailableError
@@ -30,6 +31,18 @@ async def follow_status(shelf: Shelf, scope: Scope, snapshot_id: str) -> AsyncIt
         finally:
             pump.cancel()
             await asyncio.gather(pump, return_exceptions=True)
+
+
+@asynccontextmanager
+async def watch_row_ids(shelf: Shelf, query: Query) -> AsyncIterator[AsyncIterator[list[str]]]:
+    """Ids of the rows that the documents which `query` finds are or belong to; some repeatedly."""
+    async with shelf.database.watch(query) as deliveries:
+        yield _row_ids(deliveries)
+
+
+async def _row_ids(deliveries: AsyncIterator[list[Document | None]]) -> AsyncIterator[list[str]]:
+    async for documents in deliveries:
+        yield [str(document.fields["snapshotId"]) for document in documents if document is not None]
 
 
 class _Mailbox:

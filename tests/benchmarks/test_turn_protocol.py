@@ -7,7 +7,7 @@ has them.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tests.acceptance.fated_pair import MORTAL, FatedPair, place_of, rows_of, wa
 from tests.acceptance.kills import MOMENTS, kill_at_each
 from tests.acceptance.races import Race
 from tests.acceptance.server_process import running
-from tests.integration.counted import ANN, Cost, Instance, claim_of, claimed, message, settle, talk, turn
+from tests.integration.counted import ANN, Cost, Instance, Open, claim_of, claimed, message, opening, settle, talk, turn
 
 ROUNDS = 100
 KILLS = 20  # at random moments
@@ -29,21 +29,13 @@ HEARTBEATS = 200
 STALENESS = 0.1  # seconds, for the instances that are to find a lease too old
 
 pytestmark = pytest.mark.bench
-Open = Callable[..., Instance]
 
 
 @pytest.fixture
 async def opened(emulator_host: str, project_id: str) -> AsyncIterator[Open]:
     """Opens instances on one project, which is empty at first."""
-    instances: list[Instance] = []
-
-    def open_one(**options: float) -> Instance:
-        instances.append(Instance(project_id, emulator_host, options))
-        return instances[-1]
-
-    yield open_one
-    for instance in instances:
-        await instance.store.close()
+    async with opening(project_id, emulator_host) as open_one:
+        yield open_one
 
 
 @pytest.fixture

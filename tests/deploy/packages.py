@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from tests.commands import run_command
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "deploy"
 FIREBASE = FOLDER / "node_modules" / ".bin" / "firebase"
@@ -19,20 +21,7 @@ INSTALL_SECONDS = 900
 
 def run(command: list[str], folder: Path, environ: Mapping[str, str] | None = None) -> str:
     """What a command printed; AssertionError with all that it said where it failed."""
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, **(environ or {})},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=INSTALL_SECONDS,
-        start_new_session=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)} failed.\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
-    return done.stdout
+    return run_command(command, folder, INSTALL_SECONDS, environ)
 
 
 def gcloud(folder: Path, *arguments: str, root: Path = ROOT) -> str:

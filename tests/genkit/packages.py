@@ -5,8 +5,6 @@ Python's go to an environment of their own, with the working tree in it; JavaScr
 
 import hashlib
 import json
-import os
-import subprocess
 import sys
 import venv
 from collections.abc import Mapping
@@ -14,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
+
+from tests.commands import run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_FOLDER = ROOT / "tests" / "genkit"
@@ -46,9 +46,9 @@ def genkit_sources() -> Path:
         if not _is_made(_SOURCES, GENKIT):
             _SOURCES.mkdir(exist_ok=True)
             command = [str(genkit_python()), "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
-            _run([*command, "--dest", str(_SOURCES), GENKIT], _SOURCES, _INSTALL_SECONDS)
+            run_command([*command, "--dest", str(_SOURCES), GENKIT], _SOURCES, _INSTALL_SECONDS)
             [archive] = _SOURCES.glob("genkit-*.tar.gz")
-            _run(["tar", "-xzf", str(archive)], _SOURCES, _INSTALL_SECONDS)
+            run_command(["tar", "-xzf", str(archive)], _SOURCES, _INSTALL_SECONDS)
             _mark(_SOURCES, GENKIT)
     [folder] = (path for path in _SOURCES.glob("genkit-*") if path.is_dir())
     return folder
@@ -60,7 +60,7 @@ def node_folder() -> Path:
         modules, stamp = NODE_FOLDER / "node_modules", _stamp(NODE_FOLDER / "package.json")
         if not _is_made(modules, stamp):
             quiet = ["--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts", "--loglevel", "error"]
-            _run(["npm", "install", *quiet], NODE_FOLDER, _INSTALL_SECONDS)
+            run_command(["npm", "install", *quiet], NODE_FOLDER, _INSTALL_SECONDS)
             _mark(modules, stamp)
     return NODE_FOLDER
 
@@ -71,30 +71,13 @@ def run_script(script: Path, given: Any, environ: Mapping[str, str]) -> Any:
         command, folder = [str(genkit_python()), str(script)], ROOT
     else:
         command, folder = ["node", str(script)], node_folder()
-    return json.loads(_run(command, folder, _RUN_SECONDS, json.dumps(given), environ))
-
-
-def _run(
-    command: list[str], folder: Path, seconds: float, given: str = "", environ: Mapping[str, str] | None = None
-) -> str:
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, **(environ or {})},
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        start_new_session=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)} failed.\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
-    return done.stdout
+    return json.loads(run_command(command, folder, _RUN_SECONDS, environ, json.dumps(given)))
 
 
 def _install(python: Path, *what: str) -> None:
-    _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what], ROOT, _INSTALL_SECONDS)
+    run_command(
+        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *what], ROOT, _INSTALL_SECONDS
+    )
 
 
 def _stamp(*files: Path) -> str:

@@ -2,8 +2,9 @@
 
 import random
 import string
-from collections.abc import Awaitable
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, TypeAlias
 
 from store.canonical import Json
 from store.database import Kind, Path, Query
@@ -41,6 +42,24 @@ class Instance:
         await operation
         spent = self.calls.since(before)
         return Cost(spent.sent, spent.read, spent.written)
+
+
+Open: TypeAlias = Callable[..., Instance]
+"""Opens an instance with the given options of its store."""
+
+
+@asynccontextmanager
+async def opening(project: str, host: str) -> AsyncIterator[Open]:
+    """Opens instances on one project, and closes them all at the end."""
+    instances: list[Instance] = []
+
+    def open_one(**options: Any) -> Instance:
+        instances.append(Instance(project, host, options))
+        return instances[-1]
+
+    yield open_one
+    for instance in instances:
+        await instance.store.close()
 
 
 def noise(seed: int, size: int) -> str:

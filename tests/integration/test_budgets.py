@@ -6,8 +6,7 @@ change of the design as a dearer one.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -19,12 +18,14 @@ from tests.integration.counted import (
     ANN,
     Cost,
     Instance,
+    Open,
     chain_of,
     claim_of,
     claimed,
     large_state,
     latest,
     message,
+    opening,
     settle,
     shard_count,
     talk,
@@ -33,21 +34,13 @@ from tests.integration.counted import (
 
 STALENESS = 0.1  # seconds of real time, for the instances that are to find a lease too old
 INTERVAL = 25  # the default: turns 1 and 26 are checkpoints
-Open = Callable[..., Instance]
 
 
 @pytest.fixture
 async def opened(emulator_host: str, project_id: str) -> AsyncIterator[Open]:
     """Opens instances on one project, which is empty at first."""
-    instances: list[Instance] = []
-
-    def open_one(**options: Any) -> Instance:
-        instances.append(Instance(project_id, emulator_host, options))
-        return instances[-1]
-
-    yield open_one
-    for instance in instances:
-        await instance.store.close()
+    async with opening(project_id, emulator_host) as open_one:
+        yield open_one
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The model behind docs/scale.md: each operation that it counts beside the real one, counted on the emulator."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -19,7 +19,7 @@ from tests.benchmarks.conversation import Conversation
 from tests.benchmarks.prose import cut_in_order, reference_prose
 from tests.benchmarks.sizes import document_size
 from tests.contract.engine_turns import request_of
-from tests.integration.counted import ANN, Instance, claim_of, claimed, message, settle, talk, turn
+from tests.integration.counted import ANN, Instance, Open, claim_of, claimed, message, opening, settle, talk, turn
 from tests.integration.index_entries import INDEXES, entry_sizes
 from tests.integration.instances import PacedAgent, instance
 from tests.integration.many_sessions import fill, sessions_of, time_of
@@ -59,21 +59,13 @@ from tools.scale_model import (
 DAY = timedelta(days=1)
 STALENESS = 0.1
 SECONDS = 2.5  # of the turn whose segments are counted
-Open = Callable[..., Instance]
 
 
 @pytest.fixture
 async def opened(emulator_host: str, project_id: str) -> AsyncIterator[Open]:
     """Opens instances on one project, which is empty at first."""
-    instances: list[Instance] = []
-
-    def open_one(**options: float) -> Instance:
-        instances.append(Instance(project_id, emulator_host, options))
-        return instances[-1]
-
-    yield open_one
-    for one in instances:
-        await one.store.close()
+    async with opening(project_id, emulator_host) as open_one:
+        yield open_one
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 on the emulator."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -15,33 +15,27 @@ from tests.integration.counted import (
     ANN,
     Cost,
     Instance,
+    Open,
     claim_of,
     claimed,
     large_state,
     latest,
     message,
     noise,
+    opening,
     shard_count,
     talk,
 )
 
 STALENESS = 0.1  # seconds of real time
-Open = Callable[..., Instance]
 TURNS = 1000
 
 
 @pytest.fixture
 async def opened(emulator_host: str, project_id: str) -> AsyncIterator[Open]:
     """Opens instances on one project, which is empty at first."""
-    instances: list[Instance] = []
-
-    def open_one(**options: object) -> Instance:
-        instances.append(Instance(project_id, emulator_host, options))
-        return instances[-1]
-
-    yield open_one
-    for instance in instances:
-        await instance.store.close()
+    async with opening(project_id, emulator_host) as open_one:
+        yield open_one
 
 
 @pytest.fixture
