@@ -24,6 +24,7 @@ from functions.identity.authentication import Authentication, authentication_of
 from functions.logs import configure_logging
 from functions.settings import Settings
 from functions.telemetry import Telemetry, configure_telemetry
+from store.adapters.own_ids import OwnIds
 from store.contract import (
     QueuedTurns,
     RetentionStore,
@@ -35,6 +36,7 @@ from store.contract import (
     TurnStore,
     TurnStreams,
 )
+from store.documents.store import DocumentStore
 from store.firestore.calls import Calls
 from store.models import RetentionRules
 
@@ -100,7 +102,7 @@ async def _end(made: Application, flush: Callable[[], Awaitable[None]]) -> None:
 
 def build(settings: Settings) -> Application:
     """A new application. Connects nothing."""
-    store = make_store(settings)
+    store = OwnIds(make_store(settings))
     agent = load_agent(settings)
     limits = EngineLimits(
         heartbeat_interval=settings.heartbeat_interval,
@@ -157,8 +159,9 @@ def _tasks_client(endpoint: str | None) -> TasksClient:
     return tasks_v2.CloudTasksClient(transport=transport(host=endpoint, credentials=nobody))
 
 
-def make_store(settings: Settings) -> FullStore:
-    """The store that the settings name. Backends are imported where they are used: Firestore's takes 0.3 s."""
+def make_store(settings: Settings) -> DocumentStore:
+    """The store that the settings name, its sessions under their stored ids. Backends are imported where they are used:
+    Firestore's takes 0.3 s."""
     options: dict[str, Any] = {
         "checkpoint_interval": settings.checkpoint_interval,
         "shard_size": settings.shard_size,

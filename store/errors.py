@@ -78,6 +78,7 @@ class SessionNotFoundError(NotFoundError):
 
     def __init__(self, session_id: str) -> None:
         super().__init__(f"There is no session {session_id!r}.")
+        self.session_id = session_id
 
 
 class SnapshotNotFoundError(NotFoundError):

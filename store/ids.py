@@ -6,7 +6,7 @@ import uuid
 
 from store.errors import InvalidRequestError
 
-MAX_ID_BYTES = 1400  # Firestore takes 1,500; the rest is left for the suffix of a shard's or segment's id
+MAX_ID_BYTES = 1440  # Firestore takes 1,500; the rest is left for the suffix of a segment's id
 MAX_MESSAGE_ID_CHARACTERS = 128
 
 _RESERVED = re.compile(r"__.*__", re.DOTALL)

@@ -17,7 +17,8 @@ from functions.engine.running import RunningTurn
 from functions.errors import error_headers
 from functions.handlers.chat import events_for, longest_stream, wants_stream
 from functions.handlers.context import Context, Handler
-from functions.handlers.genkit_sessions import Place, client_id, latest, place_of
+from functions.handlers.genkit_sessions import Place, place_of
+from functions.handlers.snapshot import latest
 from functions.replies import JsonReply
 from functions.streaming import EventStream, wait_for_disconnect
 from functions.wire.genkit import AgentCall, OneSnapshotCall, SnapshotCall
@@ -101,13 +102,13 @@ async def _start(context: Context, call: AgentCall) -> AsyncGenerator[Json, None
             raise place.refusal
         if call.data.detach:
             session_id, snapshot_id = await context.application.engine.start_detached(request)
-            told = {"sessionId": client_id(context.scope, session_id), "snapshotId": snapshot_id}
+            told = {"sessionId": session_id, "snapshotId": snapshot_id}
             return _one({"result": told | {"finishReason": "detached"}})
         turn = await context.application.engine.start(request)
     except StoreError as error:
         return _one(_failed(context, error, place))
     assert isinstance(turn, RunningTurn)  # a message that nobody named has no earlier send
-    return _answers(context, turn, client_id(context.scope, turn.lease.session_id), keeps=True)
+    return _answers(context, turn, turn.lease.session_id, keeps=True)
 
 
 async def _start_without_store(context: Context, call: AgentCall, agent: Agent) -> AsyncGenerator[Json, None]:
@@ -233,7 +234,7 @@ async def _get_snapshot(context: Context) -> Response:
     store = context.application.store
     found: Snapshot | None
     if lookup.session_id is not None:
-        found = await latest(store, context.scope, lookup.session_id, metadata_only=lookup.metadata_only)
+        found = await latest(store, context.scope, lookup.session_id, lookup.metadata_only)
     else:
         assert lookup.snapshot_id is not None  # the model has seen to it
         read = store.get_snapshot_metadata if lookup.metadata_only else store.get_snapshot
@@ -273,7 +274,7 @@ async def _wait_for_snapshot(context: Context) -> Response:
 
 
 def _snapshot(context: Context, found: Snapshot) -> Response:
-    return JsonReply({"result": dialect.snapshot_out(found, client_id(context.scope, found.session_id))})
+    return JsonReply({"result": dialect.snapshot_out(found, found.session_id)})
 
 
 async def _until_settled(context: Context, snapshot_id: str, seconds: float) -> None:

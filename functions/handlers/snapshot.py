@@ -19,10 +19,10 @@ async def snapshot(context: Context) -> Response:
     wait = min(query.wait, context.application.settings.wait_max)
     snapshot_id = query.snapshot_id
     if wait > 0:
-        snapshot_id = snapshot_id or (await _latest(store, scope, query.session_id, metadata_only=True)).snapshot_id
+        snapshot_id = snapshot_id or (await latest(store, scope, query.session_id, metadata_only=True)).snapshot_id
         await context.application.engine.until_closing(_wait(store, scope, snapshot_id, wait))
     if snapshot_id is None:
-        return JsonReply(snapshot_reply(await _latest(store, scope, query.session_id, query.metadata_only)))
+        return JsonReply(snapshot_reply(await latest(store, scope, query.session_id, query.metadata_only)))
     read = store.get_snapshot_metadata if query.metadata_only else store.get_snapshot
     found = await read(scope, snapshot_id)
     if found is None:
@@ -30,7 +30,8 @@ async def snapshot(context: Context) -> Response:
     return JsonReply(snapshot_reply(found))
 
 
-async def _latest(store: FullStore, scope: Scope, session_id: str | None, metadata_only: bool) -> Snapshot:
+async def latest(store: FullStore, scope: Scope, session_id: str | None, metadata_only: bool) -> Snapshot:
+    """A session's latest snapshot. SessionNotFoundError."""
     assert session_id is not None  # the model has seen to it
     read = store.get_latest_snapshot_metadata if metadata_only else store.get_latest_snapshot
     found = await read(scope, session_id)

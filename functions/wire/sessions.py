@@ -1,6 +1,5 @@
 """Bodies about sessions."""
 
-import re
 from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -16,7 +15,6 @@ from functions.wire.validation import (
 )
 
 MAX_TITLE_CHARACTERS: Final = 100
-_KEYED: Final = re.compile(r"~[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.IGNORECASE)
 
 
 def _trimmed(value: str) -> str:
@@ -32,14 +30,7 @@ def _not_blank(title: str) -> str:
     return title
 
 
-def _not_a_dialects(session_id: str) -> str:
-    """Sessions whose client chose their id in another dialect end like this; one made here could take a user's."""
-    if _KEYED.search(session_id):
-        raise problem("must not end with '~' and a UUID")
-    return session_id
-
-
-NewSessionId = Annotated[str, id_named("id"), AfterValidator(_not_a_dialects)]
+NewSessionId = Annotated[str, id_named("id")]
 
 
 class CreateSessionRequest(WireModel):

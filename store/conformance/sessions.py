@@ -87,14 +87,6 @@ class SessionCases:
         assert (again.is_turn_active, again.active_snapshot_id) == (True, lease.snapshot_id)
         await store.settle_turn(lease, completed(lease))
 
-    async def test_another_users_session_id_answers_as_missing(self, store: Store) -> None:
-        made = await store.create_session(ANN, "s", ECHO)
-        for custom in (None, state_of(custom=1)):
-            with pytest.raises(SessionNotFoundError):
-                await store.create_session(BOB, "s", ECHO, custom)
-        assert await named(store, "s") == made
-        assert await store.get_session(BOB, "s") is None
-
     async def test_the_same_id_in_another_tenant_is_another_session(self, store: Store) -> None:
         await store.create_session(ANN, "s", NewSession("echo", title="here"))
         await store.create_session(ELSEWHERE, "s", NewSession("echo", title="there"))

@@ -33,6 +33,7 @@ from store.conformance.same_sends import SameSendCases
 from store.conformance.save_rules import SaveRuleCases
 from store.conformance.saves import SaveCases
 from store.conformance.scopes import ScopeCases
+from store.conformance.session_ids import SessionIdCases
 from store.conformance.sessions import SessionCases
 from store.conformance.settles import SettleCases
 from store.conformance.sizes import SizeCases
@@ -87,6 +88,7 @@ class StoreConformance(
     RaceCases,
     TornReadCases,
     SessionCases,
+    SessionIdCases,
     SubscriptionCases,
     TruncateCases,
     RestoreCases,

@@ -62,7 +62,7 @@ async def _adopted(shelf: Shelf, scope: Scope, row: Row) -> Adopted:
     if read.record is not None:
         ready = await ready_again(shelf, scope, claim, read)
     expires_at = row.expires_at
-    ground = LeaseGround(footing_of(ready), row.request_shards, expires_at)
+    ground = LeaseGround(row.snapshot.session_id, footing_of(ready), row.request_shards, expires_at)
     lease: Lease = lease_of_row(scope, claim, ground, row, ready)
     return Adopted(lease, request.get("message"), request.get("resume"))
 

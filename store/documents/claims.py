@@ -33,8 +33,9 @@ from store.state import EMPTY
 
 @dataclass(frozen=True, slots=True)
 class LeaseGround:
-    """What a lease's settle needs besides the outcome."""
+    """What a lease's settle needs besides the outcome. `session_id` is the stored one, not what the lease tells."""
 
+    session_id: str
     footing: Footing
     request_shards: tuple[str, ...] = ()
     expires_at: datetime | None = None
@@ -133,7 +134,7 @@ async def _open_session(
     retries = Retries(shelf)
     while True:
         result = await try_commit(shelf, writes)
-        ground = LeaseGround(Footing(), tuple(request.shards))
+        ground = LeaseGround(session_id, Footing(), tuple(request.shards))
         if isinstance(result, Committed):
             return _lease(scope, session_id, claim, ground, result.server_time, result.update_times[1], None)
         own = await own_row(shelf, scope, claim)
@@ -171,7 +172,7 @@ async def _claim_existing(shelf: Shelf, scope: Scope, claim: Claim, request: Req
         expires_at = read.record.session.expires_at
         ahead = await write_ahead(shelf, shard_writes(scope.tenant, session_id, request.shards, expires_at))
         result = await try_commit(shelf, [*_claim_writes(scope, claim, request, ready), *ahead])
-        ground = LeaseGround(footing_of(ready), tuple(request.shards), expires_at)
+        ground = LeaseGround(session_id, footing_of(ready), tuple(request.shards), expires_at)
         if isinstance(result, Committed):
             created_at = ready.record.next_created_at(ready.time)
             return _lease(scope, session_id, claim, ground, created_at, result.update_times[1], ready)

@@ -61,7 +61,7 @@ def _require_unexpired(lease: Lease, now: datetime) -> None:
     """A turn that outlives its temporary session has settled into nothing, and is told so."""
     ground: LeaseGround = lease.ground
     if is_expired(ground.expires_at, now):
-        raise SessionNotFoundError(lease.session_id)
+        raise SessionNotFoundError(lease.ground.session_id)
 
 
 async def _question(
@@ -114,7 +114,7 @@ async def _write_shards(shelf: Shelf, lease: Lease, outcome: Outcome, plan: Head
     """The writes besides row and session: the state's shards and the end of the event log."""
     ground: LeaseGround = lease.ground
     shards = plan.storage.shards if plan else {}
-    sized = shard_writes(lease.scope.tenant, lease.session_id, shards, ground.expires_at)
+    sized = shard_writes(lease.scope.tenant, lease.ground.session_id, shards, ground.expires_at)
     return await write_ahead(shelf, [*sized, *last_segment_writes(lease, outcome)])
 
 
@@ -147,7 +147,7 @@ def _record_write(lease: Lease, outcome: Outcome, plan: HeadPlan | None) -> Writ
     fields: dict[str, Any] = {"updatedAt": SERVER_TIME, "dueAt": due_at(lease.created_at, ground.expires_at)}
     if outcome.auto_title:
         fields["autoTitle"] = outcome.auto_title
-    path = record_path(lease.scope, lease.session_id)
+    path = record_path(lease.scope, lease.ground.session_id)
     if plan is None or outcome.state is None:
         return Update(path, fields, remove=LEASE_FIELDS)
     fields |= head_fields(_snapshot(lease, outcome, None), plan)
@@ -175,13 +175,13 @@ def _settled(
 ) -> Snapshot:
     if plan is not None and outcome.state is not None:
         ground = plan.storage.ground(outcome.state)
-        shelf.cache.replace_head(lease.scope.tenant, lease.session_id, ground)
+        shelf.cache.replace_head(lease.scope.tenant, lease.ground.session_id, ground)
     return _snapshot(lease, outcome, updated_at)
 
 
 def _snapshot(lease: Lease, outcome: Outcome, updated_at: datetime | None) -> Snapshot:
     return Snapshot(
-        session_id=lease.session_id,
+        session_id=lease.ground.session_id,
         snapshot_id=lease.snapshot_id,
         parent_id=lease.parent_id,
         origin=lease.origin,

@@ -56,6 +56,11 @@ class DocumentStore:
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
 
+    @property
+    def shelf(self) -> Shelf:
+        """The database with its options, for other stores on the same documents."""
+        return self._shelf
+
     async def get_snapshot(self, scope: Scope, snapshot_id: str) -> Snapshot | None:
         return await reading.get_snapshot(self._shelf, scope, snapshot_id)
 

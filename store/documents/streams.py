@@ -99,7 +99,7 @@ def _documents(
 ) -> list[tuple[Path, dict[str, object], int]]:
     documents = []
     for segment in segments:
-        fields = segment_fields(lease.snapshot_id, lease.session_id, segment, expires_at)
+        fields = segment_fields(lease.snapshot_id, lease.ground.session_id, segment, expires_at)
         path = segment_path(lease.scope.tenant, lease.snapshot_id, segment.index)
         documents.append((path, fields, len(fields["chunk"])))
     return documents

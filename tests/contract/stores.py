@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path as Directory
 from typing import Any, Protocol
 
+from store.adapters.own_ids import OwnIds
 from store.conformance.capabilities import EVERYTHING, Capability
 from store.conformance.harness import START as START
 from store.conformance.harness import Clock
@@ -53,7 +54,7 @@ class _Opened:
         self.clock = Clock()
         self._stores: list[DocumentStore] = []
 
-    def documents(self) -> Database:
+    def documents(self) -> Database | None:
         """The documents beneath."""
         return self.database
 
@@ -82,6 +83,19 @@ class MemoryStores(_Opened):
     def open(self, **options: Any) -> DocumentStore:
         """Another instance."""
         return self._opened(DocumentStore(Shelf(self.database, Options(**options))))
+
+
+class OwnIdsStores(MemoryStores):
+    """Instances whose users have ids of their own. The suite looks for no documents, which lie under other ids here."""
+
+    capabilities: Set[Capability] = (MemoryStores.capabilities | {Capability.OWN_IDS}) - {Capability.DOCUMENTS}
+
+    def documents(self) -> None:
+        """None are shown."""
+
+    def open(self, **options: Any) -> DocumentStore:
+        """Another instance."""
+        return OwnIds(super().open(**options))
 
 
 class FileStores(_Opened):

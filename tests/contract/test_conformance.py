@@ -11,7 +11,7 @@ from store.database import Database
 from store.file.database import FileDatabase
 from store.firestore.database import FirestoreDatabase
 from store.memory.database import MemoryDatabase
-from tests.contract.stores import FileStores, FirestoreStores, MemoryStores
+from tests.contract.stores import FileStores, FirestoreStores, MemoryStores, OwnIdsStores
 
 
 class TestMemory(StoreConformance):
@@ -40,6 +40,14 @@ class TestFirestore(StoreConformance):
     @pytest.fixture
     def harness(self, project_id: str, emulator_host: str) -> FirestoreStores:
         return FirestoreStores(project_id, emulator_host)
+
+
+class TestOwnIds(StoreConformance):
+    """Each user with ids of their own, in memory."""
+
+    @pytest.fixture
+    def harness(self) -> OwnIdsStores:
+        return OwnIdsStores()
 
 
 class TestMemoryDatabase(DatabaseConformance):

@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from functions.agents.base import AgentEvent, TextDelta, Turn
-from functions.handlers.genkit_sessions import client_id, stored_id
 from store.models import Scope
 from tests.acceptance.chat_client import STREAM, ok, send, transcript
 from tests.genkit.specification import events_of
@@ -162,14 +161,7 @@ async def test_a_session_is_the_same_one_for_the_native_client(app: App) -> None
     assert messages[-1]["id"] == result["message"]["metadata"]["id"]
     chosen = await run(app, "one", {"sessionId": "chosen"})
     assert chosen["sessionId"] == "chosen"
-    assert len(await transcript(app.http, stored_id(ANN, "chosen"))) == 2
-
-
-def test_what_the_client_calls_a_session_is_its_own_affair() -> None:
-    stored = stored_id(ANN, "x")
-    assert client_id(ANN, stored) == "x"
-    assert client_id(Scope("local", "other"), stored) == stored  # never asked: others do not get to see it
-    assert client_id(ANN, "minted") == "minted"
+    assert len(await transcript(app.http, "chosen")) == 2
 
 
 async def test_an_id_in_the_metadata_is_the_messages_and_is_refused_twice(app: App) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from functions.wire.queries import MessagesQuery, SessionsQuery, SnapshotQuery, parse_query
-from functions.wire.sessions import BranchRequest, CreateSessionRequest, PatchSessionRequest
+from functions.wire.sessions import CreateSessionRequest, PatchSessionRequest
 from functions.wire.turns import AbortRequest, ChatRequest
 from functions.wire.validation import WireModel, require_model
 from store.errors import InvalidRequestError
@@ -192,12 +192,3 @@ def test_a_refused_query_names_the_value_and_the_reason(model: type[WireModel], 
     with pytest.raises(InvalidRequestError) as caught:
         parse_query(model, query)
     assert caught.value.message == message
-
-
-@pytest.mark.parametrize("model", [CreateSessionRequest, BranchRequest])
-def test_an_id_that_another_dialect_would_give_a_user_cannot_be_taken(model: type[WireModel]) -> None:
-    """Sessions of the other dialects are kept as `x~{uuid of the user}`: nobody may make one for somebody else."""
-    rest = {} if model is CreateSessionRequest else {"messageId": "m1"}
-    with pytest.raises(InvalidRequestError, match="UUID"):
-        require_model(model, {"id": "x~6c1b0c52-8f5e-5d0a-9a55-0f6d3f0f7a11", **rest})
-    require_model(model, {"id": "x~6c1b0c52", **rest})

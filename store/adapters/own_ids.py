@@ -1,0 +1,256 @@
+"""A store in which each user names sessions in a name space of their own: what two users call `x` are two sessions, and
+neither can find out what the other one has. What a user calls `x` is stored as `x~{hash of tenant and user}`.
+
+A session that is stored as `x` itself is found as well, where it is the caller's: one that Genkit's stores made, or
+that was made through a store without this. That takes a second read, and so does everything that is not there.
+"""
+
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from store.documents.store import DocumentStore
+from store.errors import InvalidRequestError, SessionExistsError, SessionNotFoundError
+from store.ids import mint_id, require_id, session_id_of_first_message
+from store.models import (
+    Abort,
+    Adopted,
+    Adoption,
+    Change,
+    Claim,
+    Lease,
+    NewSession,
+    Outcome,
+    SameSend,
+    Scope,
+    Session,
+    SessionPage,
+    Snapshot,
+    SnapshotPage,
+    Transcript,
+)
+from store.state import State
+
+MAX_OWN_ID_BYTES = 1400  # the suffix has to fit into an id of the store's
+
+_USERS = uuid.UUID("0d7f2c43-6f0e-5c8d-8a43-9a1b7f8c1d52")  # our own namespace
+_T = TypeVar("_T")
+_Named = TypeVar("_Named", Snapshot, SameSend, Abort)
+
+
+def stored_id(scope: Scope, own_id: str) -> str:
+    """The id under which a session is stored that the user calls `own_id`. InvalidRequestError where it cannot be."""
+    if len(require_id(own_id, "sessionId").encode()) > MAX_OWN_ID_BYTES:
+        raise InvalidRequestError(f"sessionId must not be longer than {MAX_OWN_ID_BYTES} bytes.")
+    return own_id + _suffix(scope)
+
+
+def own_id(scope: Scope, session_id: str) -> str:
+    """What the user calls a stored session."""
+    return session_id.removesuffix(_suffix(scope))
+
+
+def _suffix(scope: Scope) -> str:
+    return "~" + str(uuid.uuid5(_USERS, f"{scope.tenant}\n{scope.user}"))
+
+
+class OwnIds(DocumentStore):
+    """Implements every protocol of `store.contract` on the documents of another store. Session ids that it takes and
+    gives are the user's own; snapshot ids are the store's."""
+
+    def __init__(self, store: DocumentStore) -> None:
+        super().__init__(store.shelf)
+
+    async def get_snapshot(self, scope: Scope, snapshot_id: str) -> Snapshot | None:
+        return _renamed_if(scope, await super().get_snapshot(scope, snapshot_id))
+
+    async def get_latest_snapshot(self, scope: Scope, session_id: str) -> Snapshot | None:
+        return _renamed_if(scope, await self._first(scope, session_id, super().get_latest_snapshot))
+
+    async def get_snapshot_metadata(self, scope: Scope, snapshot_id: str) -> Snapshot | None:
+        return _renamed_if(scope, await super().get_snapshot_metadata(scope, snapshot_id))
+
+    async def get_latest_snapshot_metadata(self, scope: Scope, session_id: str) -> Snapshot | None:
+        return _renamed_if(scope, await self._first(scope, session_id, super().get_latest_snapshot_metadata))
+
+    async def save_snapshot(self, scope: Scope, snapshot_id: str | None, change: Change) -> Snapshot | None:
+        known: dict[str, str] = {}
+
+        def changed(present: Snapshot | None) -> Snapshot | None:
+            told = _renamed_if(scope, present)
+            saved = change(told)
+            if not isinstance(saved, Snapshot):
+                return saved
+            if present is not None and told is not None and saved.session_id == told.session_id:
+                return replace(saved, session_id=present.session_id)
+            if saved.session_id not in known:
+                raise _UnknownSession(saved.session_id)
+            return replace(saved, session_id=known[saved.session_id])
+
+        while True:
+            try:
+                return _renamed_if(scope, await super().save_snapshot(scope, snapshot_id, changed))
+            except _UnknownSession as asked:
+                known[asked.own_id] = await self._place(scope, asked.own_id)
+
+    async def claim_turn(self, scope: Scope, claim: Claim) -> Lease | SameSend:
+        claim_turn = super().claim_turn
+        if claim.session_id is not None:
+            answer = await self._until_found(
+                scope, claim.session_id, lambda key: claim_turn(scope, replace(claim, session_id=key))
+            )
+        elif claim.snapshot_to_resume is not None:
+            answer = await claim_turn(scope, claim)
+        else:
+            key = stored_id(self.shelf.require_scope(scope), _new_id(scope, claim))
+            answer = await claim_turn(scope, replace(claim, new_session_id=key))
+        return _renamed(scope, answer) if isinstance(answer, SameSend) else _renamed_lease(answer)
+
+    async def adopt_turn(self, scope: Scope, snapshot_id: str, runner: str, attempt: str) -> Adopted | Adoption:
+        answer = await super().adopt_turn(scope, snapshot_id, runner, attempt)
+        if isinstance(answer, Adopted):
+            _renamed_lease(answer.lease)
+        return answer
+
+    async def settle_turn(self, lease: Lease, outcome: Outcome) -> Snapshot:
+        return _renamed(lease.scope, await super().settle_turn(lease, outcome))
+
+    async def abort_turn(self, scope: Scope, snapshot_id: str) -> Abort:
+        return _renamed(scope, await super().abort_turn(scope, snapshot_id))
+
+    async def abort_session(self, scope: Scope, session_id: str) -> Abort:
+        abort_session = super().abort_session
+        return _renamed(scope, await self._until_found(scope, session_id, lambda key: abort_session(scope, key)))
+
+    async def create_session(
+        self, scope: Scope, session_id: str | None, new: NewSession, custom: State | None = None
+    ) -> Session:
+        key = await self._place(scope, session_id)
+        return _renamed_session(scope, await super().create_session(scope, key, new, custom))
+
+    async def get_session(self, scope: Scope, session_id: str) -> Session | None:
+        session = await self._first(scope, session_id, super().get_session)
+        return None if session is None else _renamed_session(scope, session)
+
+    async def list_sessions(self, scope: Scope, limit: int, cursor: str | None = None) -> SessionPage:
+        page = await super().list_sessions(scope, limit, cursor)
+        return replace(page, sessions=tuple(_renamed_session(scope, session) for session in page.sessions))
+
+    async def update_session(
+        self, scope: Scope, session_id: str, *, title: str | None = None, model: str | None = None
+    ) -> Session:
+        update = super().update_session
+        return _renamed_session(
+            scope, await self._until_found(scope, session_id, lambda key: update(scope, key, title=title, model=model))
+        )
+
+    async def get_transcript(self, scope: Scope, session_id: str) -> Transcript | None:
+        transcript = await self._first(scope, session_id, super().get_transcript)
+        if transcript is None:
+            return None
+        return replace(transcript, session=_renamed_session(scope, transcript.session))
+
+    async def truncate(
+        self, scope: Scope, session_id: str, message_id: str, expected_tail: str | None = None
+    ) -> Session:
+        truncate = super().truncate
+        return _renamed_session(
+            scope,
+            await self._until_found(scope, session_id, lambda key: truncate(scope, key, message_id, expected_tail)),
+        )
+
+    async def restore(
+        self, scope: Scope, session_id: str, snapshot_id: str, expected_tail: str | None = None
+    ) -> Session:
+        restore = super().restore
+        return _renamed_session(
+            scope,
+            await self._until_found(scope, session_id, lambda key: restore(scope, key, snapshot_id, expected_tail)),
+        )
+
+    async def branch(self, scope: Scope, source_id: str, message_id: str, session_id: str | None = None) -> Session:
+        branch, new_key = super().branch, await self._place(scope, session_id)
+        try:
+            made = await self._until_found(scope, source_id, lambda key: branch(scope, key, message_id, new_key))
+        except SessionExistsError:
+            raise SessionExistsError(own_id(scope, new_key)) from None
+        return _renamed_session(scope, made)
+
+    async def delete_session(self, scope: Scope, session_id: str) -> None:
+        delete = super().delete_session
+        await self._until_found(scope, session_id, lambda key: delete(scope, key))
+
+    async def list_snapshots(
+        self, scope: Scope, session_id: str, limit: int, cursor: str | None = None
+    ) -> SnapshotPage:
+        list_snapshots = super().list_snapshots
+        page = await self._until_found(scope, session_id, lambda key: list_snapshots(scope, key, limit, cursor))
+        return replace(page, snapshots=tuple(_renamed(scope, snapshot) for snapshot in page.snapshots))
+
+    async def _place(self, scope: Scope, given: str | None) -> str:
+        """Where a session lies, or is to be made, that the user calls `given`; anywhere where that is None."""
+        self.shelf.require_scope(scope)
+        if given is None:
+            return stored_id(scope, mint_id())
+        for_own = stored_id(scope, given)
+        if await super().get_session(scope, given) is not None and await super().get_session(scope, for_own) is None:
+            return given
+        return for_own
+
+    async def _first(self, scope: Scope, given: str, read: Callable[[Scope, str], Awaitable[_T | None]]) -> _T | None:
+        for key in self._candidates(scope, given):
+            found = await read(scope, key)
+            if found is not None:
+                return found
+        return None
+
+    async def _until_found(self, scope: Scope, given: str, call: Callable[[str], Awaitable[_T]]) -> _T:
+        for key in self._candidates(scope, given):
+            try:
+                return await call(key)
+            except SessionNotFoundError as error:
+                if error.session_id != key:
+                    raise SessionNotFoundError(own_id(scope, error.session_id)) from None
+        raise SessionNotFoundError(given)
+
+    def _candidates(self, scope: Scope, given: str) -> tuple[str, ...]:
+        """The stored ids that a given one may mean, the likely one first."""
+        self.shelf.require_scope(scope)
+        is_plain = len(require_id(given, "sessionId").encode()) > MAX_OWN_ID_BYTES
+        return (given,) if is_plain else (stored_id(scope, given), given)
+
+
+class _UnknownSession(Exception):
+    def __init__(self, own_id: str) -> None:
+        self.own_id = own_id
+
+
+def _new_id(scope: Scope, claim: Claim) -> str:
+    """What a turn's new session is called."""
+    if claim.new_session_id is not None:
+        return claim.new_session_id
+    if claim.message_id is None:
+        return mint_id()
+    return session_id_of_first_message(scope.tenant, scope.user, claim.message_id)
+
+
+def _renamed(scope: Scope, told: _Named) -> _Named:
+    return replace(told, session_id=own_id(scope, told.session_id))
+
+
+def _renamed_if(scope: Scope, snapshot: Snapshot | None) -> Snapshot | None:
+    return None if snapshot is None else _renamed(scope, snapshot)
+
+
+def _renamed_lease(lease: Lease) -> Lease:
+    """The same lease, which the store knows by its ground."""
+    lease.session_id = own_id(lease.scope, lease.session_id)
+    return lease
+
+
+def _renamed_session(scope: Scope, session: Session) -> Session:
+    origin = session.branched_from
+    if origin is not None and "sessionId" in origin:
+        origin = {**origin, "sessionId": own_id(scope, origin["sessionId"])}
+    return replace(session, id=own_id(scope, session.id), branched_from=origin)

@@ -1,0 +1,170 @@
+"""Sessions in name spaces of their own, beside those that are stored under their plain ids."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from store.adapters.own_ids import MAX_OWN_ID_BYTES, OwnIds, own_id, stored_id
+from store.conformance.turns import ANN, BOB, changed, claim, claimed, completed, converse, save, state_of
+from store.database import Kind, Path
+from store.documents.store import DocumentStore
+from store.errors import InvalidRequestError, SessionExistsError, SessionNotFoundError
+from store.models import Adopted, NewSession, Scope
+from store.rules.history import messages_of
+from tests.contract.genkit_documents import DIALECTS, Dialect, conversation, genkit_writes
+from tests.contract.stores import MemoryStores, Stores
+
+ECHO = NewSession("echo")
+
+
+@pytest.fixture
+async def stores() -> AsyncIterator[Stores]:
+    opened = MemoryStores()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def plain(stores: Stores) -> DocumentStore:
+    return stores.open()
+
+
+@pytest.fixture
+def store(plain: DocumentStore) -> OwnIds:
+    return OwnIds(plain)
+
+
+async def test_a_session_is_stored_under_an_id_that_names_its_user(stores: Stores, store: OwnIds) -> None:
+    await store.create_session(ANN, "s", ECHO)
+    lease = await claimed(store, claim("a", "s"))
+    assert lease.session_id == "s"
+    await store.settle_turn(lease, completed(lease))
+    stored = stored_id(ANN, "s")
+    paths = (Path(Kind.POINTERS, "acme", stored), Path(Kind.SNAPSHOTS, "acme", lease.snapshot_id))
+    found = (await stores.database.get(paths)).documents
+    session, row = (found[path] for path in paths)
+    assert session is not None
+    assert row is not None
+    assert (session.fields["id"], row.fields["sessionId"]) == (stored, stored)
+
+
+def test_a_stored_id_tells_nothing_to_others() -> None:
+    stored = stored_id(ANN, "x")
+    assert own_id(ANN, stored) == "x"
+    for other in (BOB, Scope("elsewhere", ANN.user)):
+        assert own_id(other, stored) == stored
+        assert stored_id(other, "x") != stored
+    assert own_id(ANN, "plain") == "plain"
+
+
+CALLS: dict[str, Callable[[OwnIds, Scope], Awaitable[object]]] = {
+    "get_session": lambda store, scope: store.get_session(scope, "s"),
+    "get_transcript": lambda store, scope: store.get_transcript(scope, "s"),
+    "get_latest_snapshot": lambda store, scope: store.get_latest_snapshot(scope, "s"),
+    "get_latest_snapshot_metadata": lambda store, scope: store.get_latest_snapshot_metadata(scope, "s"),
+    "create_session": lambda store, scope: store.create_session(scope, "s", ECHO),
+    "update_session": lambda store, scope: store.update_session(scope, "s", title="t"),
+    "list_snapshots": lambda store, scope: store.list_snapshots(scope, "s", 10),
+    "truncate": lambda store, scope: store.truncate(scope, "s", "a-answer"),
+    "restore": lambda store, scope: store.restore(scope, "s", "row"),
+    "branch": lambda store, scope: store.branch(scope, "s", "a-answer"),
+    "claim_turn": lambda store, scope: claimed(store, claim("b", "s", last_message_id="a-answer"), scope),
+    "delete_session": lambda store, scope: store.delete_session(scope, "s"),
+}
+MAKES_ITS_OWN = {"create_session"}
+FINDS_NOTHING = {name for name in CALLS if name.startswith("get_")}
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_session_under_its_plain_id_is_found_by_its_owner_alone(
+    plain: DocumentStore, store: OwnIds, name: str
+) -> None:
+    await plain.create_session(ANN, "s", ECHO)
+    await converse(plain, "a", "s", snapshot_id="row")
+    if name in FINDS_NOTHING:
+        assert await CALLS[name](store, BOB) is None
+    elif name in MAKES_ITS_OWN:
+        await CALLS[name](store, BOB)
+    else:
+        with pytest.raises(SessionNotFoundError, match="'s'"):
+            await CALLS[name](store, BOB)
+    assert await plain.get_session(BOB, "s") is None
+    before = await plain.get_session(ANN, "s")
+    assert before is not None
+    await CALLS[name](store, ANN)
+    assert await plain.get_session(ANN, stored_id(ANN, "s")) is None, "it went on somewhere else"
+    assert (await plain.get_session(ANN, "s") is None) is (name == "delete_session")
+
+
+async def test_a_turn_is_aborted_in_a_session_under_its_plain_id(plain: DocumentStore, store: OwnIds) -> None:
+    lease = await claimed(plain, claim("a", new_session_id="s"))
+    with pytest.raises(SessionNotFoundError, match="'s'"):
+        await store.abort_session(BOB, "s")
+    aborted = await store.abort_session(ANN, "s")
+    assert (aborted.session_id, aborted.snapshot_id) == ("s", lease.snapshot_id)
+
+
+async def test_a_save_goes_on_where_the_session_is(plain: DocumentStore, store: OwnIds) -> None:
+    await save(plain, "first", session_id="s")
+    saved = await save(store, "second", session_id="s", parent_id="first", state=state_of("a", "b"))
+    assert saved.session_id == "s"
+    assert [row.snapshot_id for row in (await plain.list_snapshots(ANN, "s", 10)).snapshots] == ["first", "second"]
+    again = await store.save_snapshot(ANN, "second", changed(finish_reason="length"))
+    assert again is not None
+    assert (again.session_id, again.finish_reason) == ("s", "length")
+
+
+async def test_of_two_of_the_same_name_the_users_own_is_meant(plain: DocumentStore, store: OwnIds) -> None:
+    own = await store.create_session(ANN, "s", NewSession("echo", title="own"))
+    await plain.create_session(ANN, "s", NewSession("echo", title="plain"))
+    assert await store.get_session(ANN, "s") == own
+    assert await store.create_session(ANN, "s", ECHO) == own
+    await store.delete_session(ANN, "s")
+    found = await store.get_session(ANN, "s")
+    assert found is not None
+    assert found.title == "plain"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_session_of_genkits_is_continued_in_place(stores: Stores, dialect: Dialect) -> None:
+    await stores.database.commit(genkit_writes(dialect, conversation(2)))
+    store = OwnIds(stores.open(legacy_owner="tenant"))
+    settled = await converse(store, "m", "s")
+    assert settled.session_id == "s"
+    assert len(messages_of(settled.state)) == 6
+    assert settled.snapshot_id in [row.snapshot_id for row in (await store.list_snapshots(ANN, "s", 10)).snapshots]
+    assert await store.get_session(BOB, "s") is None
+    await converse(store, "bobs", scope=BOB, new_session_id="s")
+    assert len((await store.list_snapshots(BOB, "s", 10)).snapshots) == 1
+
+
+async def test_ids_are_measured_before_anything_is_read(stores: Stores, store: OwnIds) -> None:
+    longest = "x" * MAX_OWN_ID_BYTES
+    made = await store.create_session(ANN, longest, ECHO)
+    assert made.id == longest
+    assert await store.get_session(ANN, longest) == made
+    with pytest.raises(InvalidRequestError, match="sessionId"):
+        await store.create_session(ANN, longest + "x", ECHO)
+    assert await store.get_session(ANN, longest + "x") is None  # it may have been made elsewhere
+
+
+async def test_what_is_told_of_a_branch_is_in_the_users_own_ids(store: OwnIds) -> None:
+    await converse(store, "a", new_session_id="source")
+    made = await store.branch(ANN, "source", "a-answer", "branch")
+    assert made.branched_from is not None
+    assert (made.id, made.branched_from["sessionId"]) == ("branch", "source")
+    assert await store.branch(ANN, "source", "a-answer", "branch") == made
+    assert await store.get_session(ANN, "branch") == made
+    with pytest.raises(SessionExistsError) as refused:
+        await store.branch(ANN, "source", "a-answer", "source")
+    assert refused.value.details == {"sessionId": "source"}
+
+
+async def test_a_queued_turn_is_adopted_under_the_users_own_id(store: OwnIds) -> None:
+    queued = await claimed(store, claim("a", new_session_id="s", runner=None, queue_seconds=60.0))
+    adopted = await store.adopt_turn(ANN, queued.snapshot_id, "runner", "attempt")
+    assert isinstance(adopted, Adopted)
+    assert adopted.lease.session_id == "s"
+    settled = await store.settle_turn(adopted.lease, completed(adopted.lease))
+    assert settled.session_id == "s"
+    assert (await store.get_session(ANN, "s")) is not None
