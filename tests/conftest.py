@@ -12,11 +12,19 @@ from functions.cli.emulator import HOST_VARIABLE, EmulatorNotFoundError, find_em
 INSTALLS = {"node", "genkit", "browser", "deploy"}  # markers of tests that install something before they begin
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Side by side, a worker takes a class or a file at a time; what installs something goes to one of them, first."""
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group_of(item)))
     items.sort(key=lambda item: not _installs(item))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuses to go on test by test: whole files share what they start, and some tests allow for no other beside them."""
+    if session.config.getoption("loadgroup", False) and not all("@" in item.nodeid for item in session.items):
+        raise pytest.UsageError("pytest-xdist has not taken over the groups of tests: another version of pytest?")
 
 
 def _group_of(item: pytest.Item) -> str:
