@@ -6,24 +6,30 @@ import uuid
 
 from store.errors import InvalidRequestError
 
-MAX_ID_BYTES = 1440  # Firestore takes 1,500; the rest is left for the suffix of a segment's id
+MAX_ID_BYTES = 1400  # Firestore takes 1,500; the rest is left for the suffix of a segment's id, or a session's
+MAX_SESSION_ID_BYTES = 1440  # of a stored one, which may end with its user (`store.adapters.own_ids`)
 MAX_MESSAGE_ID_CHARACTERS = 128
 
 _RESERVED = re.compile(r"__.*__", re.DOTALL)
 _SESSIONS = uuid.UUID("6c1b0c52-8f5e-5d0a-9a55-0f6d3f0f7a11")  # our own namespace, so that no other UUIDv5 collides
 
 
-def require_id(value: object, name: str) -> str:
-    """`value` as an id that every backend can store, or InvalidRequestError naming `name`."""
+def require_session_id(value: object, name: str = "sessionId") -> str:
+    """`value` as the id of a stored session."""
+    return require_id(value, name, MAX_SESSION_ID_BYTES)
+
+
+def require_id(value: object, name: str, most: int = MAX_ID_BYTES) -> str:
+    """`value` as an id that every backend can store, of `most` bytes, or InvalidRequestError naming `name`."""
     if not isinstance(value, str):
         raise InvalidRequestError(f"{name} must be a string.")
-    problem = _problem(value)
+    problem = _problem(value, most)
     if problem:
         raise InvalidRequestError(f"{name} {problem}.")
     return value
 
 
-def _problem(value: str) -> str | None:
+def _problem(value: str, most: int) -> str | None:
     if not value.strip():
         return "must not be blank"
     if value in (".", "..") or _RESERVED.fullmatch(value):
@@ -32,8 +38,8 @@ def _problem(value: str) -> str | None:
         return "must not contain '/'"
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
         return "must not contain control characters or lone surrogates"
-    if len(value.encode()) > MAX_ID_BYTES:
-        return f"must not be longer than {MAX_ID_BYTES} bytes"
+    if len(value.encode()) > most:
+        return f"must not be longer than {most} bytes"
     return None
 
 

@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Refuses to go on test by test: whole files share what they start, and some tests allow for no other beside them."""
+    """Refuses to run side by side without the groups: the tests of a file share what they start."""
     if session.config.getoption("loadgroup", False) and not all("@" in item.nodeid for item in session.items):
         raise pytest.UsageError("pytest-xdist has not taken over the groups of tests: another version of pytest?")
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from store.documents.store import DocumentStore
-from store.errors import InvalidRequestError, SessionExistsError, SessionNotFoundError
+from store.errors import SessionExistsError, SessionNotFoundError
 from store.ids import mint_id, require_id, session_id_of_first_message
 from store.models import (
     Abort,
@@ -32,18 +32,14 @@ from store.models import (
 )
 from store.state import State
 
-MAX_OWN_ID_BYTES = 1400  # the suffix has to fit into an id of the store's
-
 _USERS = uuid.UUID("0d7f2c43-6f0e-5c8d-8a43-9a1b7f8c1d52")  # our own namespace
 _T = TypeVar("_T")
 _Named = TypeVar("_Named", Snapshot, SameSend, Abort)
 
 
 def stored_id(scope: Scope, own_id: str) -> str:
-    """The id under which a session is stored that the user calls `own_id`. InvalidRequestError where it cannot be."""
-    if len(require_id(own_id, "sessionId").encode()) > MAX_OWN_ID_BYTES:
-        raise InvalidRequestError(f"sessionId must not be longer than {MAX_OWN_ID_BYTES} bytes.")
-    return own_id + _suffix(scope)
+    """The id under which a session is stored that the user calls `own_id`. InvalidRequestError where that is none."""
+    return require_id(own_id, "sessionId") + _suffix(scope)
 
 
 def own_id(scope: Scope, session_id: str) -> str:
@@ -217,8 +213,7 @@ class OwnIds(DocumentStore):
     def _candidates(self, scope: Scope, given: str) -> tuple[str, ...]:
         """The stored ids that a given one may mean, the likely one first."""
         self.shelf.require_scope(scope)
-        is_plain = len(require_id(given, "sessionId").encode()) > MAX_OWN_ID_BYTES
-        return (given,) if is_plain else (stored_id(scope, given), given)
+        return stored_id(scope, given), given
 
 
 class _UnknownSession(Exception):

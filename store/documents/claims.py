@@ -21,7 +21,7 @@ from store.errors import (
     TranscriptStaleError,
     UnavailableError,
 )
-from store.ids import mint_id, require_id, require_message_id, session_id_of_first_message
+from store.ids import mint_id, require_id, require_message_id, require_session_id, session_id_of_first_message
 from store.layout.fields import FORMAT_VERSION, present
 from store.layout.heads import Footing
 from store.layout.rows import Row, snapshot_fields
@@ -79,7 +79,7 @@ def _require_claim(shelf: Shelf, scope: Scope, claim: Claim) -> None:
     shelf.require_scope(scope)
     require_id(claim.snapshot_id, "snapshotId")
     if claim.session_id is not None:
-        require_id(claim.session_id, "sessionId")
+        require_session_id(claim.session_id)
     if claim.snapshot_to_resume is not None:
         require_id(claim.snapshot_to_resume, "snapshotId")
     if claim.session.is_temporary:
@@ -103,7 +103,7 @@ async def _with_session(shelf: Shelf, scope: Scope, claim: Claim) -> Claim:
 
 def _new_session_id(scope: Scope, claim: Claim) -> str:
     if claim.new_session_id is not None:
-        return require_id(claim.new_session_id, "sessionId")
+        return require_session_id(claim.new_session_id)
     if claim.message_id is None:
         return mint_id()
     return session_id_of_first_message(scope.tenant, scope.user, claim.message_id)

@@ -25,7 +25,7 @@ from store.documents.saves import save_snapshot
 from store.documents.settlements import plan_stale_settlement
 from store.documents.shelf import Shelf, record_path
 from store.errors import SessionNotFoundError
-from store.ids import require_id
+from store.ids import require_session_id
 from store.layout import records
 from store.layout.fields import present
 from store.layout.records import LEASE_FIELDS, Record
@@ -39,7 +39,7 @@ async def create_session(
 ) -> Session:
     """A session without any turn; the caller's own under the same id is given back as it is. `custom` is the state of
     its root snapshot, made in the same commit."""
-    session_id = shelf.mint() if session_id is None else require_id(session_id, "sessionId")
+    session_id = shelf.mint() if session_id is None else require_session_id(session_id)
     shelf.require_scope(scope)
     if custom is not None:
         root = Snapshot(session_id, state=custom, model=new.model)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from store.database import Document
 from store.errors import InvalidRequestError
-from store.ids import require_id
+from store.ids import require_session_id
 
 _TEXT = "text"  # a time as Genkit's stores write it; a database orders text behind its own times
 
@@ -26,7 +26,7 @@ def open_cursor(cursor: str | None) -> tuple[datetime | str, str] | None:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         time, document_id, *kind = json.loads(base64.urlsafe_b64decode(padded.encode("ascii")))
-        require_id(document_id, "cursor")
+        require_session_id(document_id, "cursor")
         if kind == [_TEXT] and isinstance(time, str) and isinstance(document_id, str):
             return time, document_id
         moment = datetime.fromisoformat(time)

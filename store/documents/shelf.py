@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from store.database import Database, Kind, Path
 from store.documents.cache import StateCache
 from store.errors import InvalidRequestError
-from store.ids import mint_id, require_id
+from store.ids import mint_id, require_id, require_session_id
 from store.layout.chain import Shape
 from store.models import RetentionRules, Scope
 
@@ -107,7 +107,7 @@ def row_path(scope: Scope, snapshot_id: str) -> Path:
 
 def record_path(scope: Scope, session_id: str) -> Path:
     """Where a session document lies; the id is checked."""
-    return Path(Kind.POINTERS, scope.tenant, require_id(session_id, "sessionId"))
+    return Path(Kind.POINTERS, scope.tenant, require_session_id(session_id))
 
 
 def shard_path(tenant: str, shard_id: str) -> Path:

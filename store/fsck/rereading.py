@@ -7,7 +7,7 @@ from store.database import Condition, Database, Document, Kind, Path, Query
 from store.documents.shelf import shard_path
 from store.errors import DataLossError, InvalidRequestError
 from store.fsck.contents import SessionContents
-from store.ids import require_id
+from store.ids import require_session_id
 from store.legacy.rows import is_legacy, read_legacy_row
 
 MOST_LOOKS = 5  # at a session that somebody writes all the time
@@ -28,7 +28,7 @@ async def read_again(database: Database, contents: SessionContents) -> SessionCo
 
 def _is_accepted(document_id: object) -> bool:
     try:
-        require_id(document_id, "Its id")
+        require_session_id(document_id, "Its id")
     except InvalidRequestError:
         return False
     return True

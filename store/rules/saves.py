@@ -5,7 +5,7 @@ from datetime import datetime
 
 from store.canonical import dump
 from store.errors import InvalidRequestError, SnapshotSettledError
-from store.ids import require_id
+from store.ids import require_id, require_session_id
 from store.models import Snapshot, SnapshotStatus
 
 _NEXT = {
@@ -22,7 +22,7 @@ _NEXT = {
 
 def require_saved(existing: Snapshot | None, given: Snapshot, snapshot_id: str) -> Snapshot:
     """`given` as it may be stored: under the store's id, refused where it contradicts the row that is there."""
-    require_id(given.session_id, "sessionId")
+    require_session_id(given.session_id)
     if given.parent_id is not None:
         require_id(given.parent_id, "parentId")
     if given.status is SnapshotStatus.EXPIRED:

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from store.adapters.own_ids import stored_id
 from store.database import Condition, Document, Kind, Query
 from store.firestore.database import FirestoreDatabase
+from store.models import Scope
 from tests.acceptance.chat_client import client, ok, send, text_of, transcript
 from tests.acceptance.fated_pair import FatedPair, followed, place_of, read_to_the_end, rows_of, wait_for
 
@@ -49,10 +51,11 @@ async def ends(mortal: FatedPair, user: str) -> AsyncIterator[tuple[httpx.AsyncC
 Ends = tuple[httpx.AsyncClient, httpx.AsyncClient]
 
 
-async def documents_of(database: FirestoreDatabase, session_id: str) -> dict[str, Document]:
-    """All documents of a session, with their update times; running turns' event logs included."""
+async def documents_of(database: FirestoreDatabase, stalled: Stalled) -> dict[str, Document]:
+    """All documents of the session, with their update times; running turns' event logs included."""
     where = {kind: "id" if kind is Kind.POINTERS else "sessionId" for kind in KINDS}
-    found = [await database.query(Query(kind, "local", (Condition(where[kind], "==", session_id),))) for kind in where]
+    stored = stored_id(Scope("local", stalled.here.headers["x-user-id"]), stalled.session_id)
+    found = [await database.query(Query(kind, "local", (Condition(where[kind], "==", stored),))) for kind in where]
     return {str(document.path): document for page in found for document in page.documents}
 
 
@@ -86,14 +89,14 @@ async def test_a_thawed_server_publishes_nothing_and_says_so(
     row_id = await until_stale(stalled)
     end = await send(stalled.there, stalled.place | {"message": "instead"})
     assert end["status"] == "completed"
-    before = await documents_of(database, stalled.session_id)
+    before = await documents_of(database, stalled)
     assert before
     mortal.first.resume()
     async with asyncio.timeout(20):
         events = await stalled.answer
     assert (events[-1].name, events[-1].data["code"]) == ("error", "agent_session_lease_lost")
     assert "turn-end" not in [event.name for event in events]
-    assert await documents_of(database, stalled.session_id) == before
+    assert await documents_of(database, stalled) == before
     said = [text_of(message) for message in await transcript(stalled.here, stalled.session_id)]
     assert said == ["before", "echo: before", "instead", "echo: instead"]
     assert (await wait_for(stalled.here, row_id))["status"] == "failed"
@@ -134,11 +137,11 @@ async def test_a_turn_that_was_aborted_while_its_server_was_frozen_stays_as_the_
     row_id = await until_stale(stalled)
     answer = ok(await stalled.there.post("/abort", json={"snapshotId": row_id}))
     assert (answer["previousStatus"], answer["status"]) == ("expired", "aborted")
-    before = await documents_of(database, stalled.session_id)
+    before = await documents_of(database, stalled)
     mortal.first.resume()
     events = await stalled.answer
     assert (events[-1].name, events[-1].data["code"]) == ("error", "agent_session_lease_lost")
-    assert await documents_of(database, stalled.session_id) == before
+    assert await documents_of(database, stalled) == before
     assert len(await transcript(stalled.there, stalled.session_id)) == 2
 
 
@@ -162,4 +165,4 @@ async def test_a_thawed_server_leaves_nothing_in_a_session_that_was_deleted(
     mortal.first.resume()
     events = await stalled.answer
     assert events[-1].data["code"] == "agent_session_lease_lost"
-    assert await documents_of(database, stalled.session_id) == {}
+    assert await documents_of(database, stalled) == {}

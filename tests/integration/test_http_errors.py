@@ -8,8 +8,10 @@ import pytest
 
 from functions.agents.base import AgentEvent, TextDelta, Turn
 from functions.wiring import application
+from store.adapters.own_ids import stored_id
 from store.database import Database, Delete, Kind, Path, Read, Update
 from store.errors import UnavailableError
+from store.models import Scope
 from tests.acceptance.chat_client import ok, send, send_streaming, transcript
 from tests.integration.http_app import App, served
 from tests.integration.refusals import refused
@@ -176,7 +178,9 @@ async def test_detach_is_refused_where_nothing_runs_after_a_response(app: App) -
 
 async def test_damage_is_told_as_such_and_never_as_absence(app: App) -> None:
     end = await send(app.http, {"message": "Hello"})
-    head, row = Path(Kind.POINTERS, "local", end["sessionId"]), Path(Kind.SNAPSHOTS, "local", end["snapshotId"])
+    scope = Scope("local", "local")
+    head = Path(Kind.POINTERS, scope.tenant, stored_id(scope, end["sessionId"]))
+    row = Path(Kind.SNAPSHOTS, "local", end["snapshotId"])
     app.store._shelf.cache.__init__(0)  # type: ignore[misc]  # so that everything is read again
     await app.database.commit([Update(row, {"stateDigest": b"x" * 32}), Update(head, {"base": {}})])
     body = {"sessionId": end["sessionId"], "lastMessageId": end["lastMessageId"], "message": "a"}

@@ -10,8 +10,10 @@ import pytest
 
 from functions.agents.base import TextDelta
 from functions.wiring import application
+from store.adapters.own_ids import stored_id
 from store.database import Create, Kind, Path
 from store.memory.database import MemoryDatabase
+from store.models import Scope
 from tests.acceptance.chat_client import ServerEvent, ok, send
 from tests.contract.engine_turns import ScriptedAgent
 from tests.integration.http_app import App, served
@@ -176,7 +178,7 @@ async def test_a_caller_erases_what_is_theirs_and_is_told_when_it_is_done(app: A
     await app.http.post("/sessions", json={"id": "bobs"}, headers=bob)
     end = await send(app.http, {"message": "Hello"})
     parts = [Path(Kind.BLOBS, "local", f"blob-{n}") for n in range(700)]
-    fields = {"formatVersion": 1, "sessionId": end["sessionId"]}
+    fields = {"formatVersion": 1, "sessionId": stored_id(Scope("local", "local"), end["sessionId"])}
     await app.database.commit([Create(path, fields) for path in parts])
     response = await app.http.delete("/sessions")
     (await Shapes.of(app.http)).check(ok(response, 202), "Erasure")
@@ -184,7 +186,7 @@ async def test_a_caller_erases_what_is_theirs_and_is_told_when_it_is_done(app: A
     while (response := await app.http.delete("/sessions")).status_code == 202:
         pass
     assert (response.status_code, response.content) == (204, b"")
-    assert {path.id for path in await app.documents()} == {"bobs"}
+    assert {path.id for path in await app.documents()} == {stored_id(Scope("local", "bob"), "bobs")}
     assert (await app.http.delete("/sessions")).status_code == 204
 
 

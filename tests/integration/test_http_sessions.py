@@ -64,10 +64,15 @@ async def test_the_same_id_again_is_the_same_session(app: App) -> None:
     assert await app.documents() == before
 
 
-async def test_an_id_of_somebody_else_is_not_given_away(app: App) -> None:
-    await make(app, user="another", id="own")
-    await refused(app, "POST", "/sessions", 404, "session_not_found", json={"id": "own"})
-    await refused(app, "POST", "/sessions", 404, "session_not_found", json={"id": "own", "custom": {}})
+async def test_an_id_of_somebody_else_is_as_free_as_any(app: App) -> None:
+    theirs = await make(app, user="another", id="own", title="theirs")
+    own = await make(app, id="own", custom={}, title="mine")
+    assert (own["id"], own["title"]) == ("own", "mine")
+    assert ok(await app.http.get("/sessions/own")) == own
+    assert ok(await app.http.get("/sessions/own", headers={"x-user-id": "another"})) == theirs
+    end = await send(app.http, {"sessionId": "own", "message": "Hello"})
+    assert end["sessionId"] == "own"
+    assert ok(await app.http.get("/sessions/own", headers={"x-user-id": "another"})) == theirs
 
 
 @pytest.mark.parametrize("custom", [{"count": 1, "a/b": {"": None}}, None, [], 0, "text"])

@@ -12,6 +12,7 @@ from opentelemetry.trace import StatusCode, format_trace_id
 from functions.agents.base import AgentEvent, TextDelta, Turn, is_aborted_within, text_of
 from functions.agents.echo import EchoAgent
 from functions.wiring import application
+from store.adapters.own_ids import OwnIds
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
 from store.ids import mint_id
@@ -70,7 +71,7 @@ def message(text: str, message_id: str | None = None) -> dict[str, Any]:
 
 def impatient(app: App) -> DocumentStore:
     """A store on the same documents for which every lease is dead."""
-    return DocumentStore(Shelf(app.database, Options(lease_staleness=MOMENT)))
+    return OwnIds(DocumentStore(Shelf(app.database, Options(lease_staleness=MOMENT))))
 
 
 async def claimed(store: DocumentStore, session_id: str | None, last_message_id: str | None = None) -> Lease:
