@@ -7,7 +7,7 @@ import uuid
 from store.errors import InvalidRequestError
 
 MAX_ID_BYTES = 1400  # Firestore takes 1,500; the rest is left for the suffix of a segment's id, or a session's
-MAX_SESSION_ID_BYTES = 1440  # of a stored one, which may end with its user (`store.adapters.own_ids`)
+MAX_SESSION_ID_BYTES = 1420  # of a stored one, which may end with its user (`store.adapters.own_ids`)
 MAX_MESSAGE_ID_CHARACTERS = 128
 
 _RESERVED = re.compile(r"__.*__", re.DOTALL)

@@ -27,6 +27,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         raise pytest.UsageError("pytest-xdist has not taken over the groups of tests: another version of pytest?")
 
 
+_internal_errors: list[str] = []
+
+
+def pytest_internalerror(excrepr: object) -> None:
+    """Keeps what went wrong in pytest itself, a worker's errors included, for the end of the output."""
+    _internal_errors.append(str(excrepr))
+
+
+def pytest_unconfigure() -> None:
+    """Tells the first such error again: those that follow from it have buried it, and there is no summary then."""
+    for error in _internal_errors[:1]:
+        print("The first internal error:", *error.splitlines()[-15:], sep="\n")
+
+
 def _group_of(item: pytest.Item) -> str:
     if _installs(item):
         return "installs"

@@ -5,7 +5,8 @@ A session that is stored as `x` itself is found as well, where it is the caller'
 that was made through a store without this. That takes a second read, and so does everything that is not there.
 """
 
-import uuid
+import base64
+import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
@@ -32,7 +33,7 @@ from store.models import (
 )
 from store.state import State
 
-_USERS = uuid.UUID("0d7f2c43-6f0e-5c8d-8a43-9a1b7f8c1d52")  # our own namespace
+_HASH_BYTES = 12  # 16 characters: each row has them in its fields, and in its index entries
 _T = TypeVar("_T")
 _Named = TypeVar("_Named", Snapshot, SameSend, Abort)
 
@@ -48,7 +49,8 @@ def own_id(scope: Scope, session_id: str) -> str:
 
 
 def _suffix(scope: Scope) -> str:
-    return "~" + str(uuid.uuid5(_USERS, f"{scope.tenant}\n{scope.user}"))
+    digest = hashlib.sha256(f"{scope.tenant}\n{scope.user}".encode()).digest()  # neither holds a line break
+    return "~" + base64.urlsafe_b64encode(digest[:_HASH_BYTES]).decode()
 
 
 class OwnIds(DocumentStore):

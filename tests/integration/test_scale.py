@@ -10,6 +10,7 @@ import pytest
 
 from functions.engine import recording
 from functions.wire.retention import MOST_SWEPT, SweepRequest
+from store.adapters.own_ids import stored_id
 from store.database import Document, Kind, Path, Query, Update
 from store.documents.sweeping import _EXAMINED_PER_DELETED
 from store.firestore.database import FirestoreDatabase
@@ -146,7 +147,7 @@ async def test_deleting_a_session(opened: Open, raw: FirestoreDatabase) -> None:
     one = opened()
     rows = len(await talk(one, 3))
     shards = len(await documents(raw, Kind.SHARDS))
-    path = Path(Kind.POINTERS, "acme", "s")
+    path = Path(Kind.POINTERS, ANN.tenant, stored_id(ANN, "s"))
     session = (await raw.get([path])).documents[path]
     assert session is not None
     await raw.commit([Update(path, {name: session.fields[name] - 40 * DAY for name in ("updatedAt", "dueAt")})])
@@ -217,7 +218,7 @@ async def test_a_request_for_events_is_heard(opened: Open) -> None:
 
 
 async def test_a_turn_moves_its_session_in_the_index_of_what_is_due(opened: Open, raw: FirestoreDatabase) -> None:
-    one, path = opened(), Path(Kind.POINTERS, "acme", "s")
+    one, path = opened(), Path(Kind.POINTERS, ANN.tenant, stored_id(ANN, "s"))
     await talk(one, 2)
 
     async def due() -> object:
