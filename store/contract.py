@@ -184,7 +184,8 @@ class TurnStreams(Protocol):
         """Ids of the rows whose log `runner` is asked to write, of whatever tenant; some repeatedly."""
 
     async def write_segments(self, lease: Lease, segments: Sequence[Segment], expires_at: datetime) -> bool:
-        """One commit; False where it is not known to have landed, and may be repeated."""
+        """One commit, or as many as their size takes; False where they are not all known to have landed, and may be
+        repeated."""
 
     async def read_segments(self, scope: Scope, snapshot_id: str) -> list[Segment]:
         """All that is kept of a turn's log, in order."""

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from store.documents.claims import new_session_id
 from store.documents.store import DocumentStore
 from store.errors import SessionExistsError, SessionNotFoundError
-from store.ids import mint_id, require_id, session_id_of_first_message
+from store.ids import mint_id, require_id
 from store.models import (
     Abort,
     Adopted,
@@ -101,7 +102,7 @@ class OwnIds(DocumentStore):
         elif claim.snapshot_to_resume is not None:
             answer = await claim_turn(scope, claim)
         else:
-            key = stored_id(self.shelf.require_scope(scope), _new_id(scope, claim))
+            key = stored_id(self.shelf.require_scope(scope), new_session_id(scope, claim))
             answer = await claim_turn(scope, replace(claim, new_session_id=key))
         return _renamed(scope, answer) if isinstance(answer, SameSend) else _renamed_lease(answer)
 
@@ -221,15 +222,6 @@ class OwnIds(DocumentStore):
 class _UnknownSession(Exception):
     def __init__(self, own_id: str) -> None:
         self.own_id = own_id
-
-
-def _new_id(scope: Scope, claim: Claim) -> str:
-    """What a turn's new session is called."""
-    if claim.new_session_id is not None:
-        return claim.new_session_id
-    if claim.message_id is None:
-        return mint_id()
-    return session_id_of_first_message(scope.tenant, scope.user, claim.message_id)
 
 
 def _renamed(scope: Scope, told: _Named) -> _Named:

@@ -10,9 +10,10 @@ import pytest
 
 from store.canonical import Json
 from store.conformance.harness import START, Store, Stores
-from store.conformance.interposed import Interposed, store_on
+from store.conformance.interposed import Interposed, interposed_store, store_on
 from store.conformance.turns import ANN, COMPLETED, ELSEWHERE, answered, claim, claimed, completed, failed
-from store.database import Committed, CommitUnansweredError, Kind, Query, Write
+from store.database import Committed, CommitUnansweredError, Create, Kind, Query, Write
+from store.documents.shelf import Options
 from store.errors import DataLossError
 from store.layout.segments import EventLog, cut_segments, log_line
 from store.models import Beat, Lease, Outcome, Segment
@@ -117,6 +118,24 @@ class EventLogCases:
         assert await write(doubtful, lease, *segments) is not drops
         assert await write(doubtful, lease, *segments), "the echo of what has landed is no refusal"
         assert await store.read_segments(ANN, lease.snapshot_id) == segments
+
+    async def test_more_than_one_commit_holds_is_written_in_several(self, stores: Stores, store: Store) -> None:
+        """A turn that is followed late has its whole log to tell. Where answers are lost, what is stored is whole."""
+        lease = await claimed(store, claim("m"))
+        sizes: list[int] = []
+
+        async def note(writes: Sequence[Write]) -> None:
+            sizes.append(sum(len(write.fields["chunk"]) for write in writes if isinstance(write, Create)))
+            if len(sizes) == 2:
+                raise CommitUnansweredError
+
+        event: Told = (1, "text-delta", {"text": random.Random(1).randbytes(5_000_000).hex()})
+        segments = cut_segments(0, [(1, log_line(*event))])
+        doubtful = interposed_store(stores.database, note)
+        assert not await write(doubtful, lease, *segments)
+        assert await write(doubtful, lease, *segments)
+        assert await kept(stores.open(), lease.snapshot_id) == [event]
+        assert max(sizes) <= Options().commit_size < sum(sizes[2:])
 
     @pytest.mark.parametrize("size", [1, 3_400_000])  # bytes, in one event
     async def test_the_settle_ends_the_log(self, stores: Stores, store: Store, size: int) -> None:

@@ -67,7 +67,7 @@ async def _withdraw(shelf: Shelf, scope: Scope, request: RequestPlan) -> None:
 async def _claim(shelf: Shelf, scope: Scope, claim: Claim, request: RequestPlan) -> Lease | SameSend:
     if claim.session_id is not None:
         return await _claim_existing(shelf, scope, claim, request)
-    session_id = _new_session_id(scope, claim)
+    session_id = new_session_id(scope, claim)
     lease = await _open_session(shelf, scope, session_id, claim, request)
     if lease is not None:
         return lease
@@ -101,7 +101,8 @@ async def _with_session(shelf: Shelf, scope: Scope, claim: Claim) -> Claim:
     return replace(claim, session_id=read.row.snapshot.session_id)
 
 
-def _new_session_id(scope: Scope, claim: Claim) -> str:
+def new_session_id(scope: Scope, claim: Claim) -> str:
+    """The id of the session that a claim opens: as asked, or told by its message, so that a resend finds it."""
     if claim.new_session_id is not None:
         return require_session_id(claim.new_session_id)
     if claim.message_id is None:

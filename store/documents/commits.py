@@ -89,12 +89,13 @@ async def write_ahead(shelf: Shelf, sized: Iterable[tuple[Write, int]]) -> list[
     writes = list(sized)
     if sum(size for _, size in writes) <= shelf.options.commit_size:
         return [write for write, _ in writes]
-    for group in _grouped(writes, shelf.options.commit_size):
+    for group in grouped(writes, shelf.options.commit_size):
         await _commit_for_sure(shelf, group)
     return []
 
 
-def _grouped(sized: Sequence[tuple[Write, int]], limit: int) -> Iterable[list[Write]]:
+def grouped(sized: Sequence[tuple[Write, int]], limit: int) -> Iterable[list[Write]]:
+    """The writes, given with their bytes, in runs of up to `limit` bytes."""
     group: list[Write] = []
     total = 0
     for write, size in sized:

@@ -4,13 +4,13 @@ A runner writes a log while its turn runs only where somebody asks for it: what 
 would cost more than all the rest of it. Who asks leaves a request beside the segments, which the runner listens for.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
 from store.database import Committed, Condition, Create, Delete, Document, Kind, Path, Put, Query, Update, Write
-from store.documents.commits import Retries, try_commit
+from store.documents.commits import Retries, grouped, try_commit
 from store.documents.heartbeats import adopt_own
 from store.documents.loading import read_one_row
 from store.documents.shelf import Shelf, row_path
@@ -65,12 +65,21 @@ def watch_segment_requests(shelf: Shelf, runner: str) -> AbstractAsyncContextMan
 
 
 async def write_segments(shelf: Shelf, lease: Lease, segments: Iterable[Segment], expires_at: datetime) -> bool:
-    """One commit. False where it was refused or not answered; the same segments may be written again.
+    """One commit, or as many as it takes: a turn that is followed late has a whole log to tell. False where one was
+    refused or not answered; the same segments may be written again."""
+    sized: list[tuple[Write, int]] = [
+        (Create(path, fields), size) for path, fields, size in _documents(lease, segments, expires_at)
+    ]
+    for creates in grouped(sized, shelf.options.commit_size):
+        if not await _write_together(shelf, lease, creates):
+            return False
+    return True
 
-    The row's version is part of it, though the row stays as it is: an owner that was superseded, or whose session was
-    deleted, would leave segments that nobody removes."""
+
+async def _write_together(shelf: Shelf, lease: Lease, creates: Sequence[Write]) -> bool:
+    """The row's version is part of it, though the row stays as it is: an owner that was superseded, or whose session
+    was deleted, would leave segments that nobody removes."""
     row = row_path(lease.scope, lease.snapshot_id)
-    creates = [Create(path, fields) for path, fields, _ in _documents(lease, segments, expires_at)]
     result = await try_commit(shelf, [Update(row, update_time=lease.version), *creates])
     if not isinstance(result, Exception):
         return True
