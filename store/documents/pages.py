@@ -16,7 +16,8 @@ def cursor_after(document: Document, field: str) -> str:
     """The place behind `document` in an order by the time in `field`, and by id."""
     value = document.fields[field]
     place = [value, document.path.id, _TEXT] if isinstance(value, str) else [value.isoformat(), document.path.id]
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+    text = json.dumps(place, ensure_ascii=False)  # escaped, the longest id would make a cursor that is too long to take
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def open_cursor(cursor: str | None) -> tuple[datetime | str, str] | None:
