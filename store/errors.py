@@ -193,6 +193,7 @@ class SessionExistsError(ConflictError):
 
     def __init__(self, session_id: str) -> None:
         super().__init__(f"There is another session {session_id!r}.", sessionId=session_id)
+        self.session_id = session_id
 
 
 class SnapshotSettledError(ConflictError):

@@ -7,13 +7,14 @@ that was made through a store without this. That takes a second read, and so doe
 
 import base64
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
 from store.documents.claims import new_session_id
 from store.documents.store import DocumentStore
-from store.errors import SessionExistsError, SessionNotFoundError
+from store.errors import SessionExistsError, SessionNotFoundError, StoreError
 from store.ids import mint_id, require_id
 from store.models import (
     Abort,
@@ -89,7 +90,8 @@ class OwnIds(DocumentStore):
 
         while True:
             try:
-                return _renamed_if(scope, await super().save_snapshot(scope, snapshot_id, changed))
+                with _refused_by_name(scope):
+                    return _renamed_if(scope, await super().save_snapshot(scope, snapshot_id, changed))
             except _UnknownSession as asked:
                 known[asked.own_id] = await self._place(scope, asked.own_id)
 
@@ -99,11 +101,12 @@ class OwnIds(DocumentStore):
             answer = await self._until_found(
                 scope, claim.session_id, lambda key: claim_turn(scope, replace(claim, session_id=key))
             )
-        elif claim.snapshot_to_resume is not None:
-            answer = await claim_turn(scope, claim)
         else:
-            key = stored_id(self.shelf.require_scope(scope), new_session_id(scope, claim))
-            answer = await claim_turn(scope, replace(claim, new_session_id=key))
+            if claim.snapshot_to_resume is None:
+                key = stored_id(self.shelf.require_scope(scope), new_session_id(scope, claim))
+                claim = replace(claim, new_session_id=key)
+            with _refused_by_name(scope):
+                answer = await claim_turn(scope, claim)
         return _renamed(scope, answer) if isinstance(answer, SameSend) else _renamed_lease(answer)
 
     async def adopt_turn(self, scope: Scope, snapshot_id: str, runner: str, attempt: str) -> Adopted | Adoption:
@@ -113,7 +116,8 @@ class OwnIds(DocumentStore):
         return answer
 
     async def settle_turn(self, lease: Lease, outcome: Outcome) -> Snapshot:
-        return _renamed(lease.scope, await super().settle_turn(lease, outcome))
+        with _refused_by_name(lease.scope):
+            return _renamed(lease.scope, await super().settle_turn(lease, outcome))
 
     async def abort_turn(self, scope: Scope, snapshot_id: str) -> Abort:
         return _renamed(scope, await super().abort_turn(scope, snapshot_id))
@@ -126,7 +130,8 @@ class OwnIds(DocumentStore):
         self, scope: Scope, session_id: str | None, new: NewSession, custom: State | None = None
     ) -> Session:
         key = await self._place(scope, session_id)
-        return _renamed_session(scope, await super().create_session(scope, key, new, custom))
+        with _refused_by_name(scope):
+            return _renamed_session(scope, await super().create_session(scope, key, new, custom))
 
     async def get_session(self, scope: Scope, session_id: str) -> Session | None:
         session = await self._first(scope, session_id, super().get_session)
@@ -170,10 +175,7 @@ class OwnIds(DocumentStore):
 
     async def branch(self, scope: Scope, source_id: str, message_id: str, session_id: str | None = None) -> Session:
         branch, new_key = super().branch, await self._place(scope, session_id)
-        try:
-            made = await self._until_found(scope, source_id, lambda key: branch(scope, key, message_id, new_key))
-        except SessionExistsError:
-            raise SessionExistsError(own_id(scope, new_key)) from None
+        made = await self._until_found(scope, source_id, lambda key: branch(scope, key, message_id, new_key))
         return _renamed_session(scope, made)
 
     async def delete_session(self, scope: Scope, session_id: str) -> None:
@@ -205,18 +207,31 @@ class OwnIds(DocumentStore):
         return None
 
     async def _until_found(self, scope: Scope, given: str, call: Callable[[str], Awaitable[_T]]) -> _T:
+        refusal: StoreError = SessionNotFoundError(given)
         for key in self._candidates(scope, given):
             try:
                 return await call(key)
             except SessionNotFoundError as error:
                 if error.session_id != key:
                     raise SessionNotFoundError(own_id(scope, error.session_id)) from None
-        raise SessionNotFoundError(given)
+            except SessionExistsError as error:
+                # A branch asks for its new id before it looks for its source, which may be the other one.
+                refusal = SessionExistsError(own_id(scope, error.session_id))
+        raise refusal
 
     def _candidates(self, scope: Scope, given: str) -> tuple[str, ...]:
         """The stored ids that a given one may mean, the likely one first."""
         self.shelf.require_scope(scope)
         return stored_id(scope, given), given
+
+
+@contextmanager
+def _refused_by_name(scope: Scope) -> Iterator[None]:
+    """What the store says of a session that has expired or is being deleted, with the user's own id."""
+    try:
+        yield
+    except SessionNotFoundError as error:
+        raise SessionNotFoundError(own_id(scope, error.session_id)) from None
 
 
 class _UnknownSession(Exception):

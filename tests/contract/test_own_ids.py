@@ -6,11 +6,11 @@ import pytest
 
 from store.adapters.own_ids import OwnIds, own_id, stored_id
 from store.conformance.turns import ANN, BOB, changed, claim, claimed, completed, converse, save, state_of
-from store.database import Kind, Path
+from store.database import Kind, Path, Update
 from store.documents.store import DocumentStore
 from store.errors import InvalidRequestError, SessionExistsError, SessionNotFoundError
 from store.ids import MAX_ID_BYTES
-from store.models import Adopted, NewSession, Scope
+from store.models import Adopted, Lease, NewSession, Scope
 from store.rules.history import messages_of
 from tests.contract.genkit_documents import DIALECTS, Dialect, conversation, genkit_writes
 from tests.contract.stores import MemoryStores, Stores
@@ -159,6 +159,49 @@ async def test_what_is_told_of_a_branch_is_in_the_users_own_ids(store: OwnIds) -
     with pytest.raises(SessionExistsError) as refused:
         await store.branch(ANN, "source", "a-answer", "source")
     assert refused.value.details == {"sessionId": "source"}
+
+
+async def test_the_same_branch_of_a_session_under_its_plain_id_is_the_same_one(
+    plain: DocumentStore, store: OwnIds
+) -> None:
+    await converse(plain, "a", new_session_id="source")
+    made = await store.branch(ANN, "source", "a-answer", "branch")
+    assert await store.branch(ANN, "source", "a-answer", "branch") == made
+    with pytest.raises(SessionExistsError, match="'branch'"):
+        await store.branch(ANN, "source", "a-message", "branch")
+
+
+OVER: dict[str, Callable[[OwnIds, Lease], Awaitable[object]]] = {
+    "create_session": lambda store, lease: store.create_session(ANN, "s", ECHO),
+    "create_session with a state": lambda store, lease: store.create_session(ANN, "s", ECHO, state_of("a")),
+    "save_snapshot": lambda store, lease: save(store, "row", session_id="s"),
+    "claim_turn": lambda store, lease: claimed(store, claim("b", new_session_id="s")),
+    "settle_turn": lambda store, lease: store.settle_turn(lease, completed(lease)),
+    "branch": lambda store, lease: store.branch(ANN, "source", "b-answer", "s"),
+}
+
+
+@pytest.mark.parametrize("name", OVER)
+async def test_what_is_told_of_a_session_that_is_over_is_the_users_own_id(
+    stores: Stores, store: OwnIds, name: str
+) -> None:
+    await converse(store, "b", new_session_id="source")
+    await store.create_session(ANN, "s", NewSession("echo", lifetime=stores.moment))
+    lease = await claimed(store, claim("a", "s"))
+    await stores.wait(stores.moment)
+    with pytest.raises(SessionNotFoundError) as refused:
+        await OVER[name](store, lease)
+    assert (refused.value.message, refused.value.session_id) == ("There is no session 's'.", "s")
+
+
+async def test_a_snapshot_of_a_session_that_is_being_deleted_is_refused_with_the_users_own_id(
+    stores: Stores, store: OwnIds
+) -> None:
+    settled = await converse(store, "a", new_session_id="s")
+    session = Path(Kind.POINTERS, "acme", stored_id(ANN, "s"))
+    await stores.database.commit([Update(session, {"deleting": True})])
+    with pytest.raises(SessionNotFoundError, match="'s'"):
+        await store.claim_turn(ANN, claim("b", snapshot_to_resume=settled.snapshot_id))
 
 
 async def test_a_queued_turn_is_adopted_under_the_users_own_id(store: OwnIds) -> None:
