@@ -35,12 +35,12 @@ class Outcomes:
 
 names, whole = json.loads(sys.argv[2])
 seen = Outcomes(whole)
-options = ["-q", "-p", "no:cacheprovider", "--no-header", "--timeout=60"]
+options = ["-q", "-p", "no:cacheprovider", "--no-header", "--timeout=240"]
 pytest.main([*(f"{sys.argv[1]}::{name}" for name in names), *options], plugins=[seen])
 print("\\n@" + json.dumps({name: [seen.failed[name], seen.passed[name], seen.skipped[name]] for name in names}))
 """
 WRONG = {suite_name(wrong): wrong for wrong in [*WRONG_STORES, *WRONG_DATABASES]}
-DECLARED_WRONGLY = ["TestUndeclared", "TestOverdeclared"]
+DECLARED_WRONGLY = ["TestUndeclared", "TestOverdeclared", "TestUndeclaredOwnIds", "TestOverdeclaredOwnIds"]
 RIGHT = ["TestLittle", "TestClosed"]
 
 
@@ -66,7 +66,7 @@ def outcomes() -> dict[str, tuple[list[str], int, int]]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=290,
+        timeout=890,
         start_new_session=True,
         check=True,
     )
@@ -79,14 +79,14 @@ def test_every_rule_of_the_design_is_broken_by_a_backend() -> None:
     assert len(rules()) == 11
 
 
-@pytest.mark.timeout(300)  # the first one waits for all, which is slow where the machine is busy
+@pytest.mark.timeout(900)  # the first one waits for all, which is slow where the machine is busy
 @pytest.mark.parametrize("name", [pytest.param(name, id=told(wrong)) for name, wrong in WRONG.items()])
 def test_a_wrong_backend_fails(outcomes: dict[str, tuple[list[str], int, int]], name: str) -> None:
     failed, _, _ = outcomes[name]
     assert failed
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", DECLARED_WRONGLY)
 def test_a_backend_that_declares_the_wrong_capabilities_fails(
     outcomes: dict[str, tuple[list[str], int, int]], name: str

@@ -2,9 +2,11 @@
 test."""
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from store.adapters.own_ids import OwnIds
 from store.conformance.capability_cases import CapabilityCases
 from store.conformance.claims import ClaimCases
 from store.conformance.damage import DamageCases
@@ -23,6 +25,7 @@ from store.conformance.queues import QueueCases
 from store.conformance.races import RaceCases
 from store.conformance.saves import SaveCases
 from store.conformance.scopes import ScopeCases
+from store.conformance.session_ids import SessionIdCases
 from store.conformance.settles import SettleCases
 from store.conformance.subscriptions import SubscriptionCases
 from store.conformance.sweeps import SweepCases
@@ -31,7 +34,7 @@ from store.conformance.trees import TreeCases
 from store.conformance.truncates import TruncateCases
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
-from store.errors import DataLossError
+from store.errors import DataLossError, SessionExistsError, SessionNotFoundError
 from store.ids import mint_id
 from store.models import (
     Adopted,
@@ -39,6 +42,7 @@ from store.models import (
     Change,
     Claim,
     Lease,
+    NewSession,
     SameSend,
     Scope,
     Segment,
@@ -48,7 +52,7 @@ from store.models import (
     SweepReport,
 )
 from store.state import State
-from tests.contract.stores import MemoryStores
+from tests.contract.stores import MemoryStores, OwnIdsStores
 from tests.unit.wrong_databases import (
     BeatsTouchTheUpdate,
     HalfCommits,
@@ -148,6 +152,30 @@ class ManyOwners(DocumentStore):
             if found is not None:
                 return found
         return None
+
+
+class TellsWhatOthersHave(DocumentStore):
+    """An id that another user has is refused as taken, which tells that it is."""
+
+    async def create_session(
+        self, scope: Scope, session_id: str | None, new: NewSession, custom: State | None = None
+    ) -> Session:
+        try:
+            return await super().create_session(scope, session_id, new, custom)
+        except SessionNotFoundError as refused:
+            raise SessionExistsError(refused.session_id) from refused
+
+
+class TakesNames(OwnIds):
+    """Each user has ids of their own, until another one makes a session of the same name."""
+
+    async def create_session(
+        self, scope: Scope, session_id: str | None, new: NewSession, custom: State | None = None
+    ) -> Session:
+        for other in {"ann", "bob"} - {scope.user}:
+            with suppress(SessionNotFoundError):
+                await self.delete_session(Scope(scope.tenant, other), str(session_id))
+        return await super().create_session(scope, session_id, new, custom)
 
 
 class AnyTenant(DocumentStore):
@@ -252,6 +280,7 @@ WRONG_STORES = [
     Wrong(OneTenant, ScopeCases, 10),
     Wrong(ManyOwners, ScopeCases, 10),
     Wrong(AnyTenant, ScopeCases, 10),
+    Wrong(TellsWhatOthersHave, SessionIdCases, 10),
     Wrong(SortsKeys, FidelityCases, 11),
     Wrong(NoWatches, SubscriptionCases),
     Wrong(NeverPrunes, CapabilityCases),
@@ -263,6 +292,7 @@ WRONG_STORES = [
     Wrong(SegmentsByName, EventLogCases),
     Wrong(SweepsInEarnest, SweepCases),
     Wrong(ErasesTheTenant, ErasureCases),
+    Wrong(TakesNames, SessionIdCases),
 ]
 
 WRONG_DATABASES = [
@@ -285,7 +315,10 @@ class WrongStores(MemoryStores):
 
     def __init__(self, wrong: type[Passing] | type[DocumentStore]) -> None:
         super().__init__()
-        self._make = wrong if issubclass(wrong, DocumentStore) else DocumentStore
+        self._make: Any = wrong if issubclass(wrong, DocumentStore) else DocumentStore
+        if issubclass(wrong, OwnIds):
+            self.capabilities = OwnIdsStores.capabilities
+            self._make = lambda shelf: wrong(DocumentStore(shelf))
         if not issubclass(wrong, DocumentStore):
             self.database: Any = wrong(self.database)
 

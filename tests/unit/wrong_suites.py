@@ -8,22 +8,26 @@ import pytest
 from store.conformance import subscriptions
 from store.conformance.capabilities import EVERYTHING, Capability
 from store.conformance.capability_cases import CapabilityCases
+from store.conformance.session_ids import SessionIdCases
 from store.conformance.suite import StoreConformance, StoreFixtures
 from store.documents import watching
 from store.documents.store import DocumentStore
 from store.memory.database import MemoryDatabase
-from tests.contract.stores import MemoryStores
+from tests.contract.stores import MemoryStores, OwnIdsStores
 from tests.unit.wrong_backends import WRONG_DATABASES, WRONG_STORES, WrongStores, suite_name
 from tests.unit.wrong_databases import Passing
-
-# A delivery that never comes is the point here; readers look by themselves a little later.
-subscriptions.PATIENCE, watching.SLOW_POLL = 1.5, 2.0
 
 
 class WrongFixtures(StoreFixtures):
     """The fixtures with a wrong backend's harness."""
 
     wrong: type[Passing] | type[DocumentStore]
+
+    @pytest.fixture(autouse=True)
+    def impatience(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A delivery that never comes is not waited for; readers look by themselves a little later."""
+        monkeypatch.setattr(subscriptions, "PATIENCE", 1.5)
+        monkeypatch.setattr(watching, "SLOW_POLL", 2.0)
 
     @pytest.fixture
     def harness(self) -> WrongStores:
@@ -60,6 +64,30 @@ class TestUndeclared(CapabilityCases, StoreFixtures):
     @pytest.fixture
     def harness(self) -> Undeclared:
         return Undeclared()
+
+
+class SaysOwnIds(MemoryStores):
+    """What two users call the same is one session, whatever it says."""
+
+    capabilities = MemoryStores.capabilities | {Capability.OWN_IDS}
+
+
+class TestOverdeclaredOwnIds(SessionIdCases, StoreFixtures):
+    @pytest.fixture
+    def harness(self) -> SaysOwnIds:
+        return SaysOwnIds()
+
+
+class HidesOwnIds(OwnIdsStores):
+    """Does not say that users have ids of their own."""
+
+    capabilities = OwnIdsStores.capabilities - {Capability.OWN_IDS}
+
+
+class TestUndeclaredOwnIds(SessionIdCases, StoreFixtures):
+    @pytest.fixture
+    def harness(self) -> HidesOwnIds:
+        return HidesOwnIds()
 
 
 class Little:
