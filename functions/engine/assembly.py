@@ -23,6 +23,7 @@ from functions.agents.base import (
 )
 from functions.dialects.native import ARTIFACT, REASONING_DELTA, STATE_PATCH, TEXT_DELTA, TOOL_REQUEST, TOOL_RESPONSE
 from store.canonical import Json
+from store.rules.fields import require_texts, require_usage
 from store.rules.history import messages_of
 from store.rules.transcripts import with_calls_closed
 from store.state import Raw, State
@@ -84,7 +85,9 @@ class Assembly:
                 yield self._add_artifact(event)
             case Usage():
                 self.usage = _usage(event)
+                require_usage(self.usage)
             case Finish(reason):
+                require_texts(finish_reason=reason)
                 self.finish_reason = reason
             case _:
                 raise TypeError(f"An agent cannot yield {type(event).__name__}.")

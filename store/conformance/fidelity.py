@@ -2,6 +2,7 @@
 cannot hold is refused before anything is written."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -118,6 +119,16 @@ async def claim_new(store: Store, value: Any) -> object:
 REFUSALS: list[Refusal] = [save_new, save_behind, save_error, change_error, create, claim_new]
 
 
+WRONG_TEXTS: tuple[Any, ...] = ("\ud800", 5, b"x", ["x"])
+WRONG_COUNTS: tuple[Any, ...] = (1.5, True, "1", 2**63, [1])
+WRONG_FIELDS: dict[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("finish_reason", "model", "message_id", "message_text"), WRONG_TEXTS),
+    "usage": ([1], {1: 2}, {"": 1}, {"__x__": 1}, {"\ud800": 1}, *({"totalTokens": each} for each in WRONG_COUNTS)),
+    "event_count": WRONG_COUNTS,
+    "error": ([1], "broken", 5),
+}
+
+
 async def is_refused(operation: Awaitable[object]) -> bool:
     try:
         await operation
@@ -185,6 +196,50 @@ class FidelityCases:
         cold = stores.open()
         assert await require(cold, "there") == there
         assert [await cold.get_snapshot(ANN, "new"), await cold.get_latest_snapshot(ANN, "new")] == [None, None]
+
+    @pytest.mark.parametrize("field", WRONG_FIELDS)
+    async def test_what_a_field_of_a_row_cannot_hold_is_refused_before_anything_is_written(
+        self, stores: Stores, store: Store, field: str
+    ) -> None:
+        """Once written, it would be damage to every later read."""
+        there, before = await save(store, "there"), await documents(stores)
+        for value in WRONG_FIELDS[field]:
+            assert await is_refused(save(store, "new", **{field: value})), ascii(value)
+            assert await is_refused(store.save_snapshot(ANN, "there", changed(**{field: value}))), ascii(value)
+        assert await documents(stores) == before
+        assert await require(stores.open(), "there") == there
+
+    @pytest.mark.parametrize("name", ["agent", "title", "model"])
+    async def test_what_a_field_of_a_session_cannot_hold_is_refused_before_anything_is_written(
+        self, stores: Stores, store: Store, name: str
+    ) -> None:
+        there = await store.create_session(ANN, "there", NewSession("echo"))
+        before = await documents(stores)
+        for value in WRONG_TEXTS:
+            wrong: Any = {name: value}
+            new = NewSession(**{"agent": "echo", **wrong})
+            assert await is_refused(store.create_session(ANN, "new", new)), ascii(value)
+            assert await is_refused(store.create_session(ANN, "new", new, state_with(1))), ascii(value)
+            if name != "agent":
+                assert await is_refused(store.update_session(ANN, "there", **wrong)), ascii(value)
+        assert await documents(stores) == before
+        assert [*(await store.list_sessions(ANN, 10)).sessions] == [there]
+
+    async def test_no_turn_begins_or_ends_with_what_its_row_cannot_hold(self, stores: Stores, store: Store) -> None:
+        for value in WRONG_TEXTS:
+            wrongs: list[Any] = [{"model": value}, {"runner": value}, {"attempt": value}]
+            for wrong in [*wrongs, {"session": NewSession(value)}]:
+                assert await is_refused(store.claim_turn(ANN, claim("q", **wrong))), ascii(value)
+        lease = await claimed(store, claim("q"))
+        before, outcome = await documents(stores), completed(lease)
+        for field in ("finish_reason", "usage", "event_count"):
+            for value in WRONG_FIELDS[field]:
+                wrong = {field: value}
+                assert await is_refused(store.settle_turn(lease, replace(outcome, **wrong))), ascii(value)
+        for value in WRONG_TEXTS:
+            assert await is_refused(store.settle_turn(lease, replace(outcome, auto_title=value))), ascii(value)
+        assert await documents(stores) == before
+        assert (await store.settle_turn(lease, outcome)).status is COMPLETED
 
     @pytest.mark.parametrize("ends", [COMPLETED, FAILED])
     async def test_no_turn_settles_with_what_json_cannot_hold(

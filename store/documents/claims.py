@@ -26,6 +26,7 @@ from store.layout.fields import FORMAT_VERSION, present
 from store.layout.heads import Footing
 from store.layout.rows import Row, snapshot_fields
 from store.models import Claim, Lease, NewSession, Origin, SameSend, Scope, Snapshot, SnapshotStatus
+from store.rules.fields import require_claim_fields
 from store.rules.history import preview_of
 from store.rules.retention import bucket_of, due_at
 from store.state import EMPTY
@@ -77,6 +78,7 @@ async def _claim(shelf: Shelf, scope: Scope, claim: Claim, request: RequestPlan)
 
 def _require_claim(shelf: Shelf, scope: Scope, claim: Claim) -> None:
     shelf.require_scope(scope)
+    require_claim_fields(claim)
     require_id(claim.snapshot_id, "snapshotId")
     if claim.session_id is not None:
         require_session_id(claim.session_id)

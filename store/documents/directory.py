@@ -30,6 +30,7 @@ from store.layout import records
 from store.layout.fields import present
 from store.layout.records import LEASE_FIELDS, Record
 from store.models import NewSession, Scope, Session, SessionPage, Snapshot
+from store.rules.fields import require_session_fields, require_texts
 from store.rules.retention import due_at
 from store.state import State
 
@@ -41,6 +42,7 @@ async def create_session(
     its root snapshot, made in the same commit."""
     session_id = shelf.mint() if session_id is None else require_session_id(session_id)
     shelf.require_scope(scope)
+    require_session_fields(new)
     if custom is not None:
         root = Snapshot(session_id, state=custom, model=new.model)
         await save_snapshot(shelf, scope, None, lambda _: root, new, only_in_new_session=True)
@@ -105,6 +107,7 @@ async def update_session(
     shelf: Shelf, scope: Scope, session_id: str, *, title: str | None = None, model: str | None = None
 ) -> Session:
     """Renames, which a running turn does not hinder; changes the model, which it does: TurnBusyError."""
+    require_texts(title=title, model=model)
     retries = Retries(shelf)
     is_repeated = False
     while True:

@@ -7,6 +7,7 @@ from store.canonical import dump
 from store.errors import InvalidRequestError, SnapshotSettledError
 from store.ids import require_id, require_session_id
 from store.models import Snapshot, SnapshotStatus
+from store.rules.fields import require_row_fields
 
 _NEXT = {
     SnapshotStatus.PENDING: {
@@ -28,6 +29,7 @@ def require_saved(existing: Snapshot | None, given: Snapshot, snapshot_id: str) 
     if given.status is SnapshotStatus.EXPIRED:
         raise InvalidRequestError("A snapshot's status cannot be stored as expired: that is computed on read.")
     _require_zones(given)
+    require_row_fields(given)
     if existing is None:
         return replace(given, snapshot_id=snapshot_id)
     _require_same_identity(existing, given)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from store.errors import InvalidRequestError
 from store.models import FinishReason, Outcome, SnapshotStatus
+from store.rules.fields import require_row_fields
 
 LEASE_LOST = {
     "status": "ABORTED",
@@ -13,7 +14,8 @@ LEASE_LOST = {
 
 
 def require_outcome(outcome: Outcome) -> Outcome:
-    """`outcome`, refused where its status and state do not belong together."""
+    """`outcome`, refused where its status and state do not belong together, or a field is not what it has to be."""
+    require_row_fields(outcome)
     if outcome.status not in (SnapshotStatus.COMPLETED, SnapshotStatus.FAILED, SnapshotStatus.ABORTED):
         raise InvalidRequestError(f"A turn cannot end as {outcome.status}.")
     if outcome.status is SnapshotStatus.COMPLETED and outcome.state is None:

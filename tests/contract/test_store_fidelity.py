@@ -3,11 +3,21 @@ out in any way. What every store keeps is held by the conformance suite."""
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from functions.agents.base import AddArtifact, AgentEvent, SetCustom, TextDelta, ToolRequest, ToolResponse
+from functions.agents.base import (
+    AddArtifact,
+    AgentEvent,
+    Finish,
+    SetCustom,
+    TextDelta,
+    ToolRequest,
+    ToolResponse,
+    Usage,
+)
 from store.canonical import Json
 from store.conformance.values import KEPT, REFUSED, typed
 from store.documents.shelf import Options, Shelf
@@ -64,6 +74,18 @@ async def test_a_turn_whose_agent_gives_what_json_cannot_hold_fails_and_stores_n
         assert (turn.settled.status, turn.settled.state) == (FAILED, None)
         row = await require(stores.open(), turn.settled.snapshot_id)
         assert (row.status, row.state) == (FAILED, None)
+
+
+async def test_a_turn_whose_agent_says_what_its_row_cannot_hold_fails(stores: Stores) -> None:
+    """It ends at once, and its session is free again."""
+    store, session_id, tail = stores.open(), None, None
+    wrongs: list[Any] = [*map(Usage, (1.5, True, "1", 2**63)), *map(Finish, (5, "\ud800"))]  # type: ignore[arg-type]
+    for wrong in [*wrongs, Usage(1, 2, 3)]:
+        async with engine_on(store, ScriptedAgent([TextDelta("done"), wrong])) as engine:
+            turn = await finished(engine, request_of(session_id, tail=tail))
+        assert turn.settled is not None
+        session_id = turn.settled.session_id
+        assert turn.settled.status is (COMPLETED if wrong == Usage(1, 2, 3) else FAILED), ascii(wrong)
 
 
 SHAPES = st.builds(
