@@ -1,15 +1,18 @@
 """Delete: nothing of the session remains, whatever happens in between, and nothing else is touched."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from store.conformance.conversations import add, conversation, documents, of_session, plain_turn, taken
 from store.conformance.harness import Store, Stores
-from store.conformance.interposed import Crash, dying_store
+from store.conformance.interposed import Crash, dying_store, interposed_store
 from store.conformance.turns import ANN, BOB, ELSEWHERE, claim, completed, converse
-from store.database import Kind, Path, Put
+from store.database import Kind, Path, Put, Write
 from store.errors import LeaseLostError, SessionNotFoundError
 from store.layout.fields import FORMAT_VERSION
 from store.models import NewSession
+from store.rules.history import messages_of
 
 
 async def with_every_kind(stores: Stores, store: Store) -> str:
@@ -104,6 +107,28 @@ class DeleteCases:
             await store.create_session(ANN, session_id, NewSession("echo"))
         await stores.open().delete_session(ANN, session_id)
         assert await documents(stores) == {}
+
+    async def test_a_delete_that_another_one_overtakes_leaves_the_ids_next_session_alone(
+        self, stores: Stores, store: Store
+    ) -> None:
+        """Two calls delete the session; before the slower one's first batch its id is in use again."""
+        session_id = await conversation(store, "a")
+        commits = 0
+
+        async def reuse_the_id(_: Sequence[Write]) -> None:
+            nonlocal commits
+            commits += 1
+            if commits == 2:  # the first one marked the session
+                await store.delete_session(ANN, session_id)
+                await store.create_session(ANN, session_id, NewSession("echo"))
+                await converse(store, "again", session_id)
+
+        await interposed_store(stores.database, reuse_the_id).delete_session(ANN, session_id)
+        assert commits == 2
+        transcript = await stores.open().get_transcript(ANN, session_id)
+        assert transcript is not None
+        assert [message.key for message in messages_of(transcript.state)] == ["again", "again-answer"]
+        assert len((await store.list_snapshots(ANN, session_id, 10)).snapshots) == 1
 
     async def test_a_turn_that_is_deleted_under_its_dead_owner_publishes_nothing(
         self, stores: Stores, store: Store

@@ -88,11 +88,16 @@ async def delete_marked(shelf: Shelf, scope: Scope, session_id: str, most: int |
 
 
 async def _batches(shelf: Shelf, scope: Scope, session_id: str, kind: Kind) -> AsyncIterator[int]:
-    """All documents of one kind, in batches; each delete repeats the version that was found to be the session's."""
+    """All documents of one kind, in batches; each delete repeats the version that was found to be the session's.
+
+    Another call may finish the deletion meanwhile, and the id be used again: what was found before the session was seen
+    to be still marked is none of its successor's."""
     where = (Condition("sessionId", "==", session_id),)
     query = Query(kind, scope.tenant, where, limit=BATCH, mask=_FIELDS)
     retries = Retries(shelf)
     while found := (await shelf.database.query(query)).documents:
+        if await _marked(shelf, scope, session_id) is None:
+            return
         writes = [*_deletes(scope, found), *(Delete(document.path, document.update_time) for document in found)]
         result = await try_commit(shelf, writes)
         if isinstance(result, Committed):
@@ -108,14 +113,16 @@ def _deletes(scope: Scope, documents: Sequence[Document]) -> list[Write]:
 
 
 async def _delete_record(shelf: Shelf, scope: Scope, session_id: str) -> None:
-    path = record_path(scope, session_id)
     retries = Retries(shelf)
-    while True:
-        read = await shelf.database.get([path], mask=METADATA_FIELDS)
-        document = read.documents[path]
-        if document is None or document.fields.get("deleting") is not True:
-            return
-        result = await try_commit(shelf, [Delete(path, document.update_time)])
+    while (document := await _marked(shelf, scope, session_id)) is not None:
+        result = await try_commit(shelf, [Delete(document.path, document.update_time)])
         if isinstance(result, Committed):
             return
         await retries.wait(result)
+
+
+async def _marked(shelf: Shelf, scope: Scope, session_id: str) -> Document | None:
+    """The session's document while it is marked; None once it is gone, or another session has its id."""
+    path = record_path(scope, session_id)
+    document = (await shelf.database.get([path], mask=METADATA_FIELDS)).documents[path]
+    return document if document is not None and document.fields.get("deleting") is True else None
