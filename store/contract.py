@@ -177,8 +177,8 @@ class TurnStreams(Protocol):
     for it, else with its end."""
 
     async def request_segments(self, scope: Scope, snapshot_id: str) -> bool:
-        """Asks the turn's runner to write its log from now on. False where nobody runs the turn yet; True also where
-        it is over. SnapshotNotFoundError."""
+        """Asks the turn's runner to write its log from now on. False where nobody runs the turn, yet or any more; True
+        also where it is over. SnapshotNotFoundError."""
 
     def watch_segment_requests(self, runner: str) -> AbstractAsyncContextManager[AsyncIterator[list[str]]]:
         """Ids of the rows whose log `runner` is asked to write, of whatever tenant; some repeatedly."""

@@ -16,8 +16,8 @@ from store.layout.segments import EventLog
 from store.models import Scope, Segment, Snapshot, SnapshotStatus
 
 _LOG = logging.getLogger("firesession.following")
-_FIRST_PAUSE = 0.5  # seconds until a runner is asked for again that is not there yet
-_LONGEST_PAUSE = 8.0
+_PAUSE = 1.0  # seconds until a runner is asked for again that is not there yet; its first segment takes as long
+_LONGEST_PAUSE = 8.0  # where the database does not answer
 
 
 class FollowedStore(SnapshotReader, SnapshotSubscriber, TurnStreams, Protocol):
@@ -31,19 +31,25 @@ async def follow(
     runner is asked to write them, unless `asks` says that it would not hear."""
     log = EventLog(snapshot_id)
     seen = after
-    async with AsyncExitStack() as watches:
-        segments = await watches.enter_async_context(store.watch_segments(scope, snapshot_id))
-        statuses = await watches.enter_async_context(store.on_snapshot_status_change(scope, snapshot_id))
-        if asks:
-            await watches.enter_async_context(_asking(store, scope, snapshot_id))
-        deliveries = await watches.enter_async_context(aclosing(_until_settled(segments, statuses)))
-        async for found in deliveries:
-            for numbered in _events(log, found):
-                # The end is told once the row says so: a log can be written ahead of the commit that ends the turn.
-                if numbered.id > seen and numbered.event.name != TURN_END:
-                    seen = numbered.id
-                    yield numbered
-    async for numbered in ended(store, scope, snapshot_id, seen):
+    snapshot: Snapshot | None = None
+    # More than once where an owner that was taken for dead beats again before its row is read.
+    while snapshot is None or not snapshot.status.is_terminal:
+        async with AsyncExitStack() as watches:
+            segments = await watches.enter_async_context(store.watch_segments(scope, snapshot_id))
+            statuses = await watches.enter_async_context(store.on_snapshot_status_change(scope, snapshot_id))
+            if asks:
+                await watches.enter_async_context(_asking(store, scope, snapshot_id))
+            deliveries = await watches.enter_async_context(aclosing(_until_settled(segments, statuses)))
+            async for found in deliveries:
+                for numbered in _events(log, found):
+                    # The end is told once the row says so: a log can be written ahead of the commit that ends the turn.
+                    if numbered.id > seen and numbered.event.name != TURN_END:
+                        seen = numbered.id
+                        yield numbered
+        snapshot = await store.get_snapshot(scope, snapshot_id)
+        if snapshot is None:
+            raise SnapshotNotFoundError(snapshot_id)
+    for numbered in await _ended(store, scope, snapshot, seen):
         yield numbered
 
 
@@ -59,24 +65,23 @@ async def _asking(store: FollowedStore, scope: Scope, snapshot_id: str) -> Async
 
 async def _ask(store: FollowedStore, scope: Scope, snapshot_id: str) -> None:
     """Until the runner is asked for the turn's events. One that waits in a queue has no runner yet."""
-    pause = _FIRST_PAUSE
+    pause = _PAUSE
     while True:
         try:
             if await store.request_segments(scope, snapshot_id):
                 return
+            pause = _PAUSE
         except SnapshotNotFoundError:
             return  # its follower is told so by the row's status
         except StoreError as error:
             _LOG.warning("the events of turn %s were not asked for: %s", snapshot_id, error.code)
+            pause = min(2 * pause, _LONGEST_PAUSE)
         await asyncio.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-async def ended(store: FollowedStore, scope: Scope, snapshot_id: str, seen: int) -> AsyncGenerator[NumberedEvent, None]:
+async def _ended(store: FollowedStore, scope: Scope, snapshot: Snapshot, seen: int) -> list[NumberedEvent]:
     """What is left to tell of a turn that is over, to a reader that knows the events up to `seen`."""
-    snapshot = await store.get_snapshot(scope, snapshot_id)
-    if snapshot is None:
-        raise SnapshotNotFoundError(snapshot_id)
+    snapshot_id = snapshot.snapshot_id
     # Read anew: what was followed may have been written twice, the second time with more in it.
     kept = list(_events(EventLog(snapshot_id), await store.read_segments(scope, snapshot_id)))
     if snapshot.status is SnapshotStatus.EXPIRED:
@@ -91,9 +96,7 @@ async def ended(store: FollowedStore, scope: Scope, snapshot_id: str, seen: int)
         # Its own number, where it is known: what lies between was never written, and the reader sees that from the gap.
         number = max(snapshot.event_count or 0, seen + 1, len(kept) + 1)
         kept.append(NumberedEvent(number, turn_end(snapshot, last_model_message(snapshot))))
-    for numbered in kept:
-        if numbered.id > seen:
-            yield numbered
+    return [numbered for numbered in kept if numbered.id > seen]
 
 
 def _tells_end_of(snapshot: Snapshot, event: Event) -> bool:

@@ -8,11 +8,12 @@ import pytest
 from store.conformance.conversations import documents
 from store.conformance.harness import START, Store, Stores
 from store.conformance.interposed import interposed_store
+from store.conformance.leases import stale
 from store.conformance.queues import adopted, queued
 from store.conformance.turns import ANN, BOB, COMPLETED, RUNNER, answered, claim, claimed, completed, failed
 from store.database import Kind, Write
 from store.errors import SnapshotNotFoundError
-from store.models import Lease, Outcome
+from store.models import Beat, Lease, Outcome
 
 
 async def logs_of(stores: Stores) -> list[str]:
@@ -78,6 +79,16 @@ class LogRequestCases:
         assert await store.request_segments(ANN, snapshot_id)
         async with asyncio.timeout(10), stores.open().watch_segment_requests("adopter") as deliveries:
             assert await anext(deliveries) == [snapshot_id]
+
+    async def test_an_owner_that_was_late_is_asked_once_it_beats_again(self, stores: Stores, store: Store) -> None:
+        lease = await claimed(store, claim("m"))
+        late = await stale(stores, lease)
+        assert not await late.request_segments(ANN, lease.snapshot_id)
+        assert await logs_of(stores) == []
+        assert await store.heartbeat([lease]) == [Beat.ALIVE]
+        assert await store.request_segments(ANN, lease.snapshot_id)
+        async with asyncio.timeout(10), store.watch_segment_requests(RUNNER) as deliveries:
+            assert await anext(deliveries) == [lease.snapshot_id]
 
     async def test_a_turn_that_is_over_is_not_asked_for(self, stores: Stores, store: Store) -> None:
         settled = await claimed(store, claim("m"))

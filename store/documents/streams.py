@@ -35,17 +35,18 @@ def request_path(tenant: str, snapshot_id: str) -> Path:
 
 
 async def request_segments(shelf: Shelf, scope: Scope, snapshot_id: str) -> bool:
-    """Asks the turn's runner to write its log while it runs. False where nobody runs it yet: ask again. A turn that is
-    over, or was asked for already, costs no write. SnapshotNotFoundError."""
+    """Asks the turn's runner to write its log while it runs. False where nobody runs it, yet or any more: ask again,
+    since an owner that is taken for dead may be late. A turn that is over, or was asked for already, costs no write.
+    SnapshotNotFoundError."""
     retries = Retries(shelf)
     path = request_path(shelf.require_scope(scope).tenant, snapshot_id)
     while True:
         read = await read_one_row(shelf, scope, snapshot_id)
         if read.row is None:
             raise SnapshotNotFoundError(snapshot_id)
-        if read.row.snapshot.status.is_terminal or not is_live(read.row, read.time, shelf.staleness):
+        if read.row.snapshot.status.is_terminal:
             return True
-        if read.row.runner is None:
+        if read.row.runner is None or not is_live(read.row, read.time, shelf.staleness):
             return False
         result = await try_commit(shelf, _request_writes(path, read.row, read.row.runner, read.time))
         if isinstance(result, Committed) or (await shelf.database.get([path])).documents[path] is not None:

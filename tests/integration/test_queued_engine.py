@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from functions.engine import recording
+from functions.engine.attaching import events_of_turn
 from functions.engine.engine import Engine
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
@@ -15,7 +16,8 @@ from store.memory.database import MemoryDatabase
 from store.models import Adopted, Adoption, Claim, Lease, SameSend, Scope
 from tests.contract.engine_turns import ASK, ScriptedAgent, heard, interrupting, request_of, said
 from tests.contract.turns import ABORTED, ANN, COMPLETED, require
-from tests.integration.instances import PacedAgent, instance
+from tests.integration.instances import Instance, PacedAgent, instance
+from tests.properties.virtual_loop import run_virtually
 
 
 @dataclass
@@ -98,6 +100,36 @@ async def test_a_follower_that_overtakes_the_claims_or_the_adoptions_answer_is_h
         if running is not None:
             await running
     assert here.engine._followed == set()
+
+
+async def moments(reader: Instance, snapshot: SameSend) -> dict[int, float]:
+    """When the reader's client is told each event of the turn."""
+    told = {}
+    async for event in events_of_turn(reader.engine, reader.store, ANN, snapshot):
+        told[event.id] = asyncio.get_running_loop().time()
+    return told
+
+
+def test_a_follower_that_came_long_before_the_queue_did_is_no_further_behind() -> None:
+    async def lags() -> list[float]:
+        store = DocumentStore(Shelf(MemoryDatabase(), Options()))
+        agent = PacedAgent(100, 0.1)
+        async with instance(store, agent, Queue()) as here, instance(store, agent) as there:
+            turn = SameSend(*await here.engine.start_detached(request_of()), is_running=True)
+            following = asyncio.create_task(moments(there, turn))
+            await asyncio.sleep(100)
+            delivery = asyncio.create_task(here.engine.run_queued(ANN, turn.snapshot_id))
+            while here.engine.running(ANN, turn.snapshot_id) is None:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0)
+            live = await moments(here, turn)
+            await delivery
+            followed = await following
+        assert followed.keys() == live.keys()
+        return [followed[number] - live[number] for number in live]
+
+    behind = run_virtually(lags())
+    assert len(behind) == 102
+    assert max(behind) <= 1.5
 
 
 async def test_two_deliveries_to_one_instance_run_a_turn_once(store: Hooked) -> None:

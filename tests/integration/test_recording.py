@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from functions.agents.base import TextDelta
 from functions.engine import recording
 from store.database import Committed, CommitUnansweredError, Create, Database, Found, Kind, Path, Query, Read, Write
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
 from store.errors import UnavailableError
 from store.memory.database import MemoryDatabase
-from tests.contract.engine_turns import request_of
+from store.models import Beat, Lease, Scope, Snapshot
+from tests.contract.engine_turns import ScriptedAgent, request_of
 from tests.contract.turns import ANN
 from tests.integration.instances import PacedAgent, instance, instances
 
@@ -115,3 +118,32 @@ async def test_a_follower_of_a_turn_that_was_deleted_is_told_so() -> None:
         seen = await asyncio.wait_for(follower, 5)
         assert seen[-1].event.name == "error"
         assert seen[-1].event.data["code"] in ("snapshot_not_found", "agent_session_lease_lost")
+
+
+class OwnerThatBeatsAgain(DocumentStore):
+    """The turn's owner is taken for dead, and beats once more before its row is read for its end."""
+
+    lease: Lease | None = None
+    beats = 0
+
+    async def get_snapshot(self, scope: Scope, snapshot_id: str) -> Snapshot | None:
+        if self.lease is not None:
+            lease, self.lease = self.lease, None
+            self.beats += (await self.heartbeat([lease])).count(Beat.ALIVE)
+        return await super().get_snapshot(scope, snapshot_id)
+
+
+async def test_a_follower_goes_on_with_an_owner_that_was_taken_for_dead() -> None:
+    now, go_on = datetime.now(UTC), asyncio.Event()
+    database = MemoryDatabase(clock=lambda: now)
+    store = OwnerThatBeatsAgain(Shelf(database, Options(lease_staleness=INTERVAL)))
+    async with instances(ScriptedAgent([TextDelta("a"), go_on, TextDelta("b")]), store, store) as (here, there):
+        turn = await here.start(request_of())
+        store.lease = turn.lease
+        follower = asyncio.create_task(there.read(turn))
+        now += timedelta(seconds=60)
+        async with asyncio.timeout(30):
+            while not store.beats:  # noqa: ASYNC110 - the follower's own read comes first
+                await asyncio.sleep(0.01)
+            go_on.set()
+            assert await follower == await here.read(turn)
