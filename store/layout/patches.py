@@ -7,7 +7,6 @@ it does not reproduce the very bytes (key order, for one, is invisible to RFC 69
 """
 
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
 from typing import TypeAlias
 
 import jsonpatch
@@ -15,6 +14,7 @@ import jsonpointer
 
 from store.canonical import Json
 from store.errors import InvalidRequestError
+from store.layout.alignment import same_places
 from store.state import MESSAGES, Messages, Raw, State
 
 Operation: TypeAlias = dict[str, Json]
@@ -140,20 +140,19 @@ _STRIDE = 256  # messages
 
 def _aligned_operations(old: Sequence[Raw], new: Sequence[Raw], start: int, is_at_end: bool) -> Iterator[Operation]:
     """Operations for the stretch that differs; `index` is where each applies once the earlier ones have been."""
-    matcher = SequenceMatcher(None, [_key(raw) for raw in old], [_key(raw) for raw in new], autojunk=False)
-    index = start
-    for tag, old_from, old_to, new_from, new_to in matcher.get_opcodes():
-        if tag == "equal":
-            for before, after in zip(old[old_from:old_to], new[new_from:new_to], strict=True):
-                yield from _element_operations(f"{_ROOT}/{index}", before, after)
-                index += 1
-            continue
-        for _ in range(old_from, old_to):
+    index, old_at, new_at = start, 0, 0
+    places = same_places([_key(raw) for raw in old], [_key(raw) for raw in new])
+    for same_old, same_new in [*places, (len(old), len(new))]:
+        for _ in range(old_at, same_old):
             yield {"op": "remove", "path": f"{_ROOT}/{index}"}
-        appends = is_at_end and old_to == len(old)
-        for raw in new[new_from:new_to]:
+        appends = is_at_end and same_old == len(old)
+        for raw in new[new_at:same_new]:
             yield {"op": "add", "path": f"{_ROOT}/-" if appends else f"{_ROOT}/{index}", "value": raw.value()}
             index += 1
+        if same_old < len(old):
+            yield from _element_operations(f"{_ROOT}/{index}", old[same_old], new[same_new])
+            index += 1
+        old_at, new_at = same_old + 1, same_new + 1
 
 
 def _key(raw: Raw) -> str | bytes:
