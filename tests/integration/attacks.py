@@ -80,6 +80,12 @@ ATTACKS: Mapping[tuple[str, str], Mapping[str, Attack]] = {
         "continues a snapshot of it": lambda it, own: _chat(
             sessionId=it.session_id, snapshotId=it.snapshot_id, lastMessageId=it.last_message_id
         ),
+        "continues its own from a snapshot of it": lambda it, own: _chat(
+            sessionId=own.session_id, snapshotId=it.snapshot_id, lastMessageId=own.last_message_id
+        ),
+        "continues it from a snapshot of its own": lambda it, own: _chat(
+            sessionId=it.session_id, snapshotId=own.snapshot_id, lastMessageId=own.last_message_id
+        ),
         "detached": lambda it, own: _chat(sessionId=it.session_id, lastMessageId=it.last_message_id, detach=True),
         "joins the running turn": lambda it, own: _chat(sessionId=it.busy_session_id),
         "sends the first message again": lambda it, own: Attempt(
@@ -164,6 +170,15 @@ ATTACKS: Mapping[tuple[str, str], Mapping[str, Attack]] = {
         ),
         "continues the running turn": lambda it, own: _genkit(
             "", {"message": _HELLO}, {"snapshotId": it.busy_snapshot_id}
+        ),
+        "continues a snapshot of it": lambda it, own: _genkit(
+            "", {"message": _HELLO}, {"snapshotId": it.snapshot_id, "sessionId": it.session_id}
+        ),
+        "continues its own from a snapshot of it": lambda it, own: _genkit(
+            "", {"message": _HELLO}, {"snapshotId": it.snapshot_id, "sessionId": own.session_id}
+        ),
+        "continues it from a snapshot of its own": lambda it, own: _genkit(
+            "", {"message": _HELLO}, {"snapshotId": own.snapshot_id, "sessionId": it.session_id}
         ),
     },
     ("POST", "/agents/{agent}/getSnapshot"): {

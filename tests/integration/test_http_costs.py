@@ -1,8 +1,7 @@
 """What a request has cost, told in its answer's headers to those who ask for it, and to nobody else."""
 
 import re
-from collections.abc import AsyncIterator, Callable
-from typing import Any, TypeAlias
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -11,16 +10,17 @@ from functions.replies import COSTS_HEADER
 from store.ids import mint_id
 from tests.acceptance.chat_client import STREAM, ok, send
 from tests.acceptance.fated_pair import place_of
+from tests.integration.attacks import ATTACKS, Things
 from tests.integration.http_app import App, served
+from tests.integration.test_http_matrix import MAKES, PATIENT, PEOPLE, attempt, furnish, make
 
 ASKING = {COSTS_HEADER: "1"}
-Place: TypeAlias = dict[str, Any]
 
 
 @pytest.fixture
 async def app(emulator_host: str, project_id: str) -> AsyncIterator[App]:
     settings = {"STORE": "firestore", "FIRESTORE_EMULATOR_HOST": emulator_host, "GOOGLE_CLOUD_PROJECT": project_id}
-    async with served(None, **settings) as app:
+    async with served(None, **settings, **PATIENT) as app:
         yield app
 
 
@@ -60,31 +60,18 @@ async def test_a_refusal_tells_too(app: App) -> None:
     assert costs(await app.http.get("/nowhere", headers=ASKING)) == "rpcs=0, read=0, written=0"
 
 
-Ask: TypeAlias = Callable[[httpx.AsyncClient, Place, dict[str, str]], Any]
-ASKED: dict[str, Ask] = {
-    "session": lambda http, at, headers: http.get(f"/sessions/{at['sessionId']}", headers=headers),
-    "messages": lambda http, at, headers: http.get(f"/sessions/{at['sessionId']}/messages", headers=headers),
-    "tree": lambda http, at, headers: http.get(f"/sessions/{at['sessionId']}/snapshots", headers=headers),
-    "snapshot": lambda http, at, headers: http.get("/snapshot", params={"snapshotId": at["id"]}, headers=headers),
-    "latest": lambda http, at, headers: http.get("/snapshot", params={"sessionId": at["sessionId"]}, headers=headers),
-    "abort": lambda http, at, headers: http.post("/abort", json={"snapshotId": at["id"]}, headers=headers),
-    "re-attach": lambda http, at, headers: http.get(f"/chat/{at['id']}", headers=headers),
-    "rename": lambda http, at, headers: http.patch(
-        f"/sessions/{at['sessionId']}", json={"title": "mine"}, headers=headers
-    ),
-    "send": lambda http, at, headers: http.post(
-        "/chat", json={"message": "x", "sessionId": at["sessionId"]}, headers=headers
-    ),
-    "delete": lambda http, at, headers: http.delete(f"/sessions/{at['sessionId']}", headers=headers),
-}
-
-
-@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
-async def test_what_belongs_to_somebody_else_costs_what_a_missing_thing_costs(app: App, ask: Ask) -> None:
-    """Else the counts would tell them apart."""
-    end = ok(await app.http.post("/chat", json={"message": "one"}, headers={"x-user-id": "ann", "x-tenant-id": "t"}))
-    headers = ASKING | {"x-user-id": "eve", "x-tenant-id": "t"}
-    theirs = await ask(app.http, {"sessionId": end["sessionId"], "id": end["snapshotId"]}, headers)
-    missing = await ask(app.http, {"sessionId": mint_id(), "id": mint_id()}, headers)
-    assert theirs.status_code == missing.status_code == 404
-    assert costs(theirs) == costs(missing)
+async def test_what_belongs_to_somebody_else_costs_what_a_missing_thing_costs(app: App) -> None:
+    """Else the counts would tell them apart, whichever route is asked, and whether ids are looked for or chosen."""
+    owner, other = PEOPLE[:2]
+    theirs, own = await furnish(app, owner), await furnish(app, other)
+    app.http.headers.update(ASKING)
+    for (method, path), attacks in ATTACKS.items():
+        for name, attack in attacks.items():
+            told = [await attempt(app, other, method, attack, it, own) for it in (theirs, Things())]
+            assert costs(told[0]) == costs(told[1]), f"{method} {path} {name}"
+    for name in MAKES:
+        for taken in (theirs.session_id, theirs.busy_session_id):
+            told = [await make(app, other, name, new_id, own) for new_id in (taken, mint_id())]
+            assert costs(told[0]) == costs(told[1]), name
+            ok(told[0], 201)
+            assert (await app.http.delete(f"/sessions/{taken}", headers=other.headers)).status_code == 204

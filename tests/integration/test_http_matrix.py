@@ -165,6 +165,27 @@ async def test_an_id_that_somebody_has_is_as_free_as_any(app: App, belongings: d
     assert {path: document for path, document in after.items() if path in before} == before
 
 
+async def test_a_turn_of_genkits_begins_under_an_id_that_somebody_has_as_under_any(
+    app: App, belongings: dict[Person, Things]
+) -> None:
+    """Its clients choose the ids of their sessions: those of others are not refused, and not found."""
+    before = await app.documents()
+    for owner, other in itertools.permutations(PEOPLE, 2):
+        answers = []
+        for new_id in (belongings[owner].session_id, mint_id()):
+            hello = {"message": {"role": "user", "content": [{"text": "Hello"}]}}
+            body = {"data": hello, "init": {"sessionId": new_id}}
+            result = ok(await app.http.post("/agents/echo", json=body, headers=other.headers))["result"]
+            assert result.pop("sessionId") == new_id
+            assert len(result.pop("snapshotId")) == len(new_id)
+            assert result["message"].pop("metadata").keys() == {"id"}
+            answers.append(result)
+            gone = await app.http.delete(f"/sessions/{new_id}", headers=other.headers)
+            assert gone.status_code == 204
+        assert answers[0] == answers[1], f"{other} against {owner}"
+    assert await app.documents() == before
+
+
 def timeless(session: dict[str, Any], session_id: str) -> dict[str, Any]:
     """What is told of a new session, less what differs each time."""
     assert session["id"] == session_id
