@@ -18,6 +18,7 @@ from functions.engine.recording import MakeRecorder
 from functions.engine.requests import TurnRequest
 from functions.engine.running import RunningTurn
 from functions.engine.storeless import NoStore
+from functions.engine.tasks import Tasks
 from functions.logs import about, coded
 from functions.telemetry import Span, Telemetry, fail_span
 from store.contract import QueuedTurns, RetentionStore, TurnStore, TurnStreams
@@ -60,7 +61,7 @@ class Engine:
         self._is_draining = False
         self._closing = asyncio.Event()
         self._working: dict[str, RunningTurn | Compaction] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = Tasks()
         self._starting: dict[str, bool] = {}  # minted ids whose claim is under way, and whether an abort overtook it
         self._followed: set[str] = set()  # turns that another instance wants to follow
         self._admission = Admission(limits, lambda: (work.lease for work in self._working.values()))
@@ -83,7 +84,9 @@ class Engine:
         """Claims the turn and runs it; errors of the claim come through, and nothing was written then.
 
         A caller that goes away while the claim is under way leaves a turn that runs, not one that nobody runs."""
-        return await asyncio.shield(asyncio.create_task(self._start(request)))
+        task = asyncio.create_task(self._start(request))
+        self._tasks.keep(task)
+        return await asyncio.shield(task)
 
     async def _start(self, request: TurnRequest) -> RunningTurn | SameSend:
         models = models_of(request.agent or self._agent)
@@ -101,7 +104,7 @@ class Engine:
         turn = RunningTurn(request, lease, request.agent or self._agent, nowhere, self._limits, self._mint)
         self._admission.enter(request.scope)
         self._working[lease.snapshot_id] = turn
-        self._keep(asyncio.create_task(self._live(turn), name=f"firesession-turn-{lease.snapshot_id}"))
+        self._tasks.keep(asyncio.create_task(self._live(turn), name=f"firesession-turn-{lease.snapshot_id}"))
         return turn
 
     async def start_detached(self, request: TurnRequest) -> tuple[str, str]:
@@ -128,14 +131,14 @@ class Engine:
         if isinstance(turn, SameSend):
             await queue.forget(snapshot_id)
         elif turn.is_new_session:
-            self._keep(asyncio.create_task(self.trim_sessions(request.scope)))
+            self._tasks.keep(asyncio.create_task(self.trim_sessions(request.scope)))
         return turn
 
     async def run_queued(self, scope: Scope, snapshot_id: str) -> Adoption | None:
         """Runs a turn that was enqueued, to its end; else says why it is not to be run."""
         self._require_room(scope, None)
         task = asyncio.create_task(self._adopt(scope, snapshot_id))
-        self._keep(task)
+        self._tasks.keep(task)
         turn = await asyncio.shield(task)
         if isinstance(turn, Adoption):
             return turn
@@ -165,7 +168,7 @@ class Engine:
         """Sums the session's transcript up, under the session's lease, and gives the stored message.
         AlreadyCompactError, CompactionConflictError, and what a claim raises."""
         task = asyncio.create_task(self._compact(scope, session_id, instructions))
-        self._keep(task)
+        self._tasks.keep(task)
         return await asyncio.shield(task)
 
     async def _compact(self, scope: Scope, session_id: str, instructions: str | None) -> dict[str, Any]:
@@ -232,13 +235,8 @@ class Engine:
         if lease.snapshot_id in self._followed:
             turn.record()
         task = asyncio.create_task(self._live(turn), name=f"firesession-turn-{lease.snapshot_id}")
-        self._keep(task)
+        self._tasks.keep(task)
         return turn
-
-    def _keep(self, task: "asyncio.Task[Any]") -> None:
-        """Until it is done; `close` waits for it."""
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _live(self, turn: RunningTurn) -> None:
         ids = {"session": turn.lease.session_id, "snapshot": turn.lease.snapshot_id}
@@ -313,8 +311,7 @@ class Engine:
     async def drain(self, grace: float) -> None:
         """Takes no new turns, gives those that run `grace` seconds, then stores what they have produced."""
         self._is_draining = True
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=grace)
+        await self._tasks.finish(grace)
         await self.close()
 
     async def until_closing(self, work: Coroutine[Any, Any, _Result]) -> _Result:
@@ -333,11 +330,12 @@ class Engine:
             await asyncio.gather(working, closing, return_exceptions=True)
 
     async def close(self) -> None:
-        """Stops all turns, waits for their ends, and frees listener and heart."""
+        """Stops all turns, those too whose claim is under way, waits for their ends, and frees listeners and heart."""
         self._closing.set()
-        for work in self._working.values():
-            work.hurry()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while left := self._tasks.unfinished():
+            for work in self._working.values():
+                work.hurry()
+            await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
         for listener in self._listeners:
             await listener.close()
         await self._heart.close()

@@ -54,8 +54,8 @@ class FuzzedApp:
     async def until_idle(self) -> None:
         """Detached turns end, so that none of them writes while the next request is looked at."""
         engine = application(self.app.settings).engine
-        while engine._tasks:
-            await asyncio.wait(engine._tasks)
+        while left := engine._tasks.unfinished():
+            await asyncio.wait(left)
 
     def _count_commits(self) -> None:
         database: Any = self.app.database
