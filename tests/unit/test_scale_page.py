@@ -8,10 +8,13 @@ import pytest
 
 from tools.scale import BEGIN, PAGE, tables, with_tables
 from tools.scale_model import (
+    EXPIRED_SEGMENT,
+    FIRST_TURN,
     MULTI_REGION,
     PEER_FIRST_TURN,
     PEER_HEARTBEAT,
     PEER_TURN,
+    SEGMENT,
     TURN,
     Counts,
     Limits,
@@ -21,6 +24,7 @@ from tools.scale_model import (
     ends,
     followed_cost,
     log_cost,
+    segments_of,
     total,
 )
 
@@ -49,6 +53,31 @@ def test_the_pages_prices_and_loads_are_the_models() -> None:
 def test_the_peers_counts_are_those_that_the_readme_compares_with(counts: Counts) -> None:
     figures = f"{counts.requests:g} / {counts.reads:g} / {counts.writes:g}"
     assert re.search(rf"\| {re.escape(figures)}\b", README)
+
+
+def test_the_prose_says_what_the_model_says() -> None:
+    price = MULTI_REGION.of
+    turn, stored = price(TURN), price(TURN + log_cost(12))
+    behind = replace(PEER_TURN, reads=3)
+    between = replace(PEER_TURN, reads=(3 + PEER_TURN.reads) / 2)
+    each_second = price((SEGMENT + EXPIRED_SEGMENT) * segments_of(12))
+    said = {
+        "two fifths of what the peer's does shortly before a checkpoint": (turn / price(PEER_TURN), 2 / 5),
+        "1.4 times what it does behind one": (turn / price(behind), 1.4),
+        "three fifths on the average between": (turn / price(between), 3 / 5),
+        "a first turn costs a quarter more": (price(FIRST_TURN) / price(PEER_FIRST_TURN), 5 / 4),
+        "saves that, a fifth of such a turn": (1 - turn / stored, 1 / 5),
+        "of a turn of 12 seconds costs eight times as much as the turn": (price(followed_cost(12)) / stored, 8),
+        "two and a half times the rest of the bill": (
+            each_second * Load().turns / price(total(day(replace(Load(), has_segments=False)))),
+            5 / 2,
+        ),
+    }
+    prose = " ".join(TEXT.split())
+    assert [words for words in said if words not in prose] == []
+    for words, (modelled, written) in said.items():
+        assert modelled == pytest.approx(written, rel=0.06), words
+    assert f"${price(total(day(Load()))):.0f} a day" in README
 
 
 def test_a_thousand_turns_cost_what_their_documents_cost() -> None:
