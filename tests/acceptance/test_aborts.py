@@ -162,7 +162,7 @@ async def test_an_agent_that_ignores_the_signal_is_cancelled_after_its_grace(end
 
 
 async def test_of_many_turns_only_the_aborted_ones_stop(ends: Ends) -> None:
-    turns = [await begin(ends.here, "/sleep 1\nslept well") for _ in range(4)]
+    turns = [await begin(ends.here, f"/sleep {seconds}\nslept well") for seconds in (60, 2, 60, 2)]
     for turn in turns[::2]:
         await abort(ends.there, snapshotId=turn["snapshotId"])
     statuses = [(await settled(ends.there, turn["snapshotId"]))["status"] for turn in turns]

@@ -81,7 +81,10 @@ async def test_the_answer_of_a_turn_whose_runner_died_is_an_error(app: App) -> N
     assert ok(await waiting, 409)["code"] == "agent_session_lease_lost"
 
 
-async def test_a_short_turn_is_told_again_from_its_messages_and_not_from_the_middle(app: App) -> None:
+async def test_a_short_turn_is_told_again_from_its_messages_and_not_from_the_middle(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "INTERVAL", 60)
     end = await send(app.http, {"message": "Hello"})
     told = await events(app, end["snapshotId"])
     assert [event.name for event in told] == ["turn-start", "text-delta", "turn-end"]

@@ -101,7 +101,10 @@ async def test_a_reader_that_leaves_leaves_nothing_behind(stores: Stores) -> Non
         await here.read(turn)
 
 
-async def test_a_turn_within_the_first_interval_writes_no_segment(stores: Stores) -> None:
+async def test_a_turn_within_the_first_interval_writes_no_segment(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "INTERVAL", 60)
     async with instances(ScriptedAgent(), stores.open(), stores.open()) as (here, there):
         turn = await finished(here.engine, request_of())
         assert await there.store.read_segments(ANN, turn.lease.snapshot_id) == []
