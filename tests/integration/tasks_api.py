@@ -9,6 +9,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import httpx
@@ -60,11 +61,15 @@ class TasksApi:
         await self.may_deliver.wait()
         call = task["httpRequest"]
         async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
-            for number in range(100):
+            for number in count():
                 if task["name"].rpartition("/")[2] in self.deleted:
                     return
                 headers = {**call["headers"], "X-CloudTasks-TaskRetryCount": str(number)}
-                answer = await http.post(call["url"], content=base64.b64decode(call["body"]), headers=headers)
+                try:
+                    answer = await http.post(call["url"], content=base64.b64decode(call["body"]), headers=headers)
+                except httpx.TransportError:
+                    await asyncio.sleep(RETRY_PAUSE)  # nobody is there, or is no more
+                    continue
                 self.deliveries.append((answer.status_code, answer.json()))
                 self._was_called.set()
                 if answer.is_success:

@@ -92,7 +92,8 @@ async def test_a_task_that_is_delivered_several_times_is_run_once(deployed: Depl
     turn = await detach(front, "/sleep 0.5\nHello")
     row = await row_of(front, turn, wait=20)
     await api.settled()
-    assert api.results() == ["ran", "running", "running", "running"]
+    assert api.results().count("ran") == 1
+    assert set(api.results()) <= {"ran", "running", "settled"}, "one that comes late finds it settled"
     again = await front.post("/turn", json=body_of(api.created[0]))
     assert ok(again)["result"] == "settled"
     assert await row_of(front, turn) == row
