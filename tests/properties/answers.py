@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from store.adapters.own_ids import stored_id
 from store.database import Condition, Kind, Query
 from store.documents.store import DocumentStore
 from store.models import Abort, Beat, Lease, SameSend, Snapshot, SnapshotStatus
@@ -29,6 +30,9 @@ class Witness(Oracle):
         parent = self.ledger.states.get(lease.parent_id or "")
         state = None if lease.parent_id is None else lease.state
         require(state == parent, f"the lease of {told.snapshot_id} gave another state than {lease.parent_id} has")
+        if lease.is_new_session and lease.message_id is not None:
+            first = self.ledger.opened.setdefault(lease.message_id, lease.session_id)
+            require(first == lease.session_id, f"{lease.message_id} has opened {first} and {lease.session_id}")
 
     def adopted(self, told: Told, lease: Lease) -> None:
         """A runner got a queued turn."""
@@ -116,7 +120,8 @@ class Witness(Oracle):
     async def gone(self, session_id: str) -> None:
         """The client was told that no document of the session remains."""
         for kind in (Kind.SNAPSHOTS, Kind.SHARDS):
-            where = (Condition("sessionId", "==", session_id),)
-            found = await self._raw.query(Query(kind, self._scope.tenant, where, mask=("sessionId",)))
-            left = [document.path.id for document in found.documents]
-            require(not left, f"{session_id} was said to be deleted, and {left} remain")
+            for stored in (session_id, stored_id(self._scope, session_id)):
+                where = (Condition("sessionId", "==", stored),)
+                found = await self._raw.query(Query(kind, self._scope.tenant, where, mask=("sessionId",)))
+                left = [document.path.id for document in found.documents]
+                require(not left, f"{session_id} was said to be deleted, and {left} remain")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from store.documents.shelf import Options
+from store.documents.store import DocumentStore
 from store.models import NewSession
 from tests.properties.backends import Backend, MemoryBackend
 from tests.properties.bystanders import abort_some, beat_some, delete_some, read_some, rename_some, rewind_some
@@ -15,7 +16,7 @@ from tests.properties.oracle import require
 from tests.properties.savers import save_some
 from tests.properties.senders import Target, adopt_some, send_plainly, send_some
 from tests.properties.virtual_loop import VirtualLoop
-from tests.properties.world import CALM, SCOPE, Weather, World
+from tests.properties.world import CALM, SCOPE, StoreOn, Weather, World
 
 WEATHERS = (
     Weather(0.0, 0.0, 0.0, 0),
@@ -59,6 +60,7 @@ class Explorer:
     structural: bool = True
     most_senders: int = 3
     loop_factory: Callable[[], asyncio.AbstractEventLoop] = VirtualLoop
+    store: StoreOn = DocumentStore
 
     def first_failure(self, seeds: Iterable[int]) -> tuple[int, Failure | None]:
         """How many interleavings were run, and the first one that failed."""
@@ -93,7 +95,8 @@ class Explorer:
     async def _one(self, seed: int | None, script: Sequence[int]) -> Run:
         choices = Choices(seed, script)
         backend = self.backend()
-        world = World(backend, choices, _options(choices, backend), CALM, structural=self.structural)
+        options = _options(choices, backend)
+        world = World(backend, choices, options, CALM, structural=self.structural, store=self.store)
         try:
             await self._run(world)
         except Exception as error:  # whatever it is, it is what this run has found

@@ -1,13 +1,15 @@
 """What the clients of a run did and were told, and what the documents say, in as few words as the promises need.
 
-Reads the documents' fields by itself: a mistake of the store's own readers must not hide one of its writers.
+Reads the documents' fields by itself: a mistake of the store's own readers must not hide one of its writers. Sessions
+are called as their user calls them, wherever they are stored.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from store.models import Snapshot, SnapshotStatus
+from store.adapters.own_ids import own_id
+from store.models import Scope, Snapshot, SnapshotStatus
 from store.state import State
 
 RUNNING = ("pending", "aborting")
@@ -30,12 +32,12 @@ class RowView:
     runner: str | None
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> "RowView":
+    def of(cls, scope: Scope, fields: Mapping[str, Any]) -> "RowView":
         """The row in these fields."""
         return cls(
-            fields["snapshotId"], fields["sessionId"], fields["origin"], fields["status"], fields["attempt"],
-            fields.get("settledBy"), fields.get("parentId"), fields.get("stateDigest"), fields.get("messageId"),
-            fields.get("lastMessageId"), fields.get("runner"),
+            fields["snapshotId"], own_id(scope, fields["sessionId"]), fields["origin"], fields["status"],
+            fields["attempt"], fields.get("settledBy"), fields.get("parentId"), fields.get("stateDigest"),
+            fields.get("messageId"), fields.get("lastMessageId"), fields.get("runner"),
         )  # fmt: skip
 
     @property
@@ -66,11 +68,11 @@ class SessionView:
     is_deleting: bool
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> "SessionView":
+    def of(cls, scope: Scope, fields: Mapping[str, Any]) -> "SessionView":
         """The session in these fields."""
         return cls(
-            fields["id"], fields.get("activeSnapshotId"), fields.get("headSnapshotId"), fields.get("lastMessageId"),
-            fields["messageCount"], fields.get("deleting", False),
+            own_id(scope, fields["id"]), fields.get("activeSnapshotId"), fields.get("headSnapshotId"),
+            fields.get("lastMessageId"), fields["messageCount"], fields.get("deleting", False),
         )  # fmt: skip
 
 
@@ -117,7 +119,8 @@ class Ledger:
 
     `states` are the published states by row; `removed` are turns that somebody has rewound or branched off from on
     purpose; `touched` are rows whose metadata somebody has corrected; `flagged` are rows whose abort was confirmed;
-    `adopted` are the attempts by which queued rows got a runner; `deleted` are sessions that are being deleted."""
+    `adopted` are the attempts by which queued rows got a runner; `opened` are the sessions that messages have opened;
+    `deleted` are sessions that are being deleted."""
 
     rows: dict[str, RowView] = field(default_factory=dict)
     sessions: dict[str, SessionView] = field(default_factory=dict)
@@ -128,6 +131,7 @@ class Ledger:
     touched: set[str] = field(default_factory=set)
     flagged: set[str] = field(default_factory=set)
     adopted: dict[str, str] = field(default_factory=dict)
+    opened: dict[str, str] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
 
     def tell(self, snapshot_id: str, token: str | None) -> Told:

@@ -99,6 +99,15 @@ def refused_claim_counts_as_busy(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(claims, "own_row", own_row)
 
 
+def first_message_opens_any_session(patch: pytest.MonkeyPatch) -> None:
+    """The same send: the message that opens a session names it, so that its resend finds it."""
+
+    def new_session_id(_scope: Scope, claim: Claim) -> str:
+        return f"session of {claim.snapshot_id}"
+
+    patch.setattr(claims, "new_session_id", new_session_id)
+
+
 def refused_beat_counts_as_lost(patch: pytest.MonkeyPatch) -> None:
     """Rule 3, for heartbeats."""
 

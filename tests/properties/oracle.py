@@ -43,10 +43,10 @@ class Oracle:
         documents = [document for document in read.documents.values() if document is not None] if read else []
         for document in documents:
             if document.path.kind is Kind.SNAPSHOTS:
-                await self._take_row(RowView.of(document.fields))
+                await self._take_row(RowView.of(self._scope, document.fields))
         for document in documents:
             if document.path.kind is Kind.POINTERS:
-                await self._take_session(SessionView.of(document.fields))
+                await self._take_session(SessionView.of(self._scope, document.fields))
         self._check_leases()
         self.check_told()
 

@@ -8,6 +8,7 @@ from tests.properties.mutants import (
     Mutant,
     abort_releases_the_lease_only,
     abort_settles_the_row_only,
+    first_message_opens_any_session,
     refused_beat_counts_as_lost,
     refused_claim_counts_as_busy,
     refused_settle_counts_as_lost,
@@ -30,6 +31,7 @@ MUTANTS: tuple[Mutant, ...] = (
     settle_is_judged_by_the_session,
     settle_believes_any_settled_row,
     refused_claim_counts_as_busy,
+    first_message_opens_any_session,
     refused_beat_counts_as_lost,
     settle_forgets_the_abort,
 )

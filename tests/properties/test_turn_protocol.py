@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+from store.adapters.own_ids import OwnIds
+from store.documents.store import DocumentStore
 from tests.properties.backends import Backend, FileBackend, FirestoreBackend, MemoryBackend
 from tests.properties.explorer import Explorer, Failure
 from tests.properties.scenarios import (
@@ -32,10 +34,11 @@ class Runs(NamedTuple):
     memory: int
     file: int
     firestore: int
+    own_ids: int = 0
     first_message: int = 0
 
 
-FAST = Runs(memory=265, file=25, firestore=10)
+FAST = Runs(memory=265, file=25, firestore=10, own_ids=60)
 SLOW = Runs(memory=10_000, file=400, firestore=200, first_message=5_000)
 EXHAUSTIVE_LIMIT = 40_000
 
@@ -74,6 +77,12 @@ def test_no_promise_is_broken_in_memory() -> None:
 
 def test_no_promise_is_broken_in_files(tmp_path: Path) -> None:
     require_no_failure(in_files(tmp_path), 0, FAST.file)
+
+
+def test_no_promise_is_broken_where_users_have_ids_of_their_own() -> None:
+    """As over HTTP: a session has another id where it is stored than where it is named."""
+    explorer = Explorer(MemoryBackend, store=lambda shelf: OwnIds(DocumentStore(shelf)))
+    require_no_failure(explorer, 400_000, FAST.own_ids)
 
 
 def test_no_promise_is_broken_on_firestore(emulator_host: str, project_id: str) -> None:

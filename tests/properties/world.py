@@ -4,9 +4,10 @@ Whatever may happen between two calls is decided here, one step at a time.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from store.database import SERVER_TIME, CommitRefusedError, Database, Kind, Path, Update, Write
 from store.documents.shelf import Options, Shelf
@@ -36,6 +37,8 @@ class Weather:
 
 
 CALM = Weather(0, 0, 0, 0)
+
+StoreOn: TypeAlias = Callable[[Shelf], DocumentStore]
 
 
 @dataclass(eq=False)
@@ -83,11 +86,19 @@ class World:
     """Everything that one run is made of."""
 
     def __init__(
-        self, backend: Backend, choices: Choices, options: Options, weather: Weather, *, structural: bool = True
+        self,
+        backend: Backend,
+        choices: Choices,
+        options: Options,
+        weather: Weather,
+        *,
+        structural: bool = True,
+        store: StoreOn = DocumentStore,
     ) -> None:
         self.backend = backend
         self.choices = choices
         self.options = options
+        self._store = store
         self.weather = weather
         self.scheduler = Scheduler()
         self.late: list[LateWrite] = []
@@ -119,13 +130,13 @@ class World:
 
     def cold_store(self) -> DocumentStore:
         """A store on the faultless database that has read nothing yet."""
-        return DocumentStore(Shelf(self.raw, self.options, mint=self.mint))
+        return self._store(Shelf(self.raw, self.options, mint=self.mint))
 
     def _started(self) -> Instance:
         gate = _Gate(self)
         database = self.backend.open()
         shelf = Shelf(FaultyDatabase(database, gate), self.options, mint=self.mint, jitter=lambda: 0.0)
-        gate.instance = Instance(f"instance {self.mint()}", DocumentStore(shelf), database)
+        gate.instance = Instance(f"instance {self.mint()}", self._store(shelf), database)
         return gate.instance
 
     def any_instance(self) -> Instance:
