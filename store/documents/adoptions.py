@@ -20,7 +20,7 @@ async def adopt_turn(shelf: Shelf, scope: Scope, snapshot_id: str, runner: str, 
     """The lease of a turn that waits in a queue, with what was asked of it; else why there is nothing to run."""
     retries = Retries(shelf)
     while True:
-        read = await read_one_row(shelf, scope, snapshot_id, with_patch=True)
+        read = await read_one_row(shelf, scope, snapshot_id, with_request=True)
         row = read.row
         if row is None:
             return Adoption.UNKNOWN

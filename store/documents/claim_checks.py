@@ -113,7 +113,7 @@ async def _same_send_running(shelf: Shelf, scope: Scope, claim: Claim, record: R
 async def _resumed_row(shelf: Shelf, scope: Scope, claim: Claim, record: Record) -> RowRead | None:
     if claim.snapshot_to_resume is None:
         return None
-    read = await read_one_row(shelf, scope, claim.snapshot_to_resume, with_patch=True)
+    read = await read_one_row(shelf, scope, claim.snapshot_to_resume)
     if read.row is None or read.row.snapshot.session_id != record.session.id:
         raise SnapshotNotFoundError(claim.snapshot_to_resume)
     if not is_resumable(read.row):

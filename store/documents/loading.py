@@ -48,11 +48,12 @@ class RecordRead(NamedTuple):
 
 
 async def read_one_row(
-    shelf: Shelf, scope: Scope, snapshot_id: str, *, with_patch: bool = False, at: datetime | None = None
+    shelf: Shelf, scope: Scope, snapshot_id: str, *, with_request: bool = False, at: datetime | None = None
 ) -> RowRead:
-    """One round trip, one document, as of `at` or now."""
+    """One round trip, one document, as of `at` or now. Its patch is not asked for before it is known whose row it is:
+    how long it takes to read would tell that it is there."""
     path = row_path(shelf.require_scope(scope), snapshot_id)
-    mask = None if with_patch else rows.METADATA_FIELDS
+    mask = (*rows.METADATA_FIELDS, "request") if with_request else rows.METADATA_FIELDS
     read = await shelf.database.get([path], mask=mask, at=at)
     return RowRead(await found_row(shelf, scope, read.documents[path], read.time), read.time)
 
@@ -109,17 +110,19 @@ def is_anothers(scope: Scope, document: Document) -> bool:
 
 
 async def load_row_state(shelf: Shelf, scope: Scope, row: Row, time: datetime) -> Ground | None:
-    """The row's state with where it lies; None where the row has none. One round trip where it is not cached. The row
-    must have been read with its patch, at `time`."""
+    """The state of a row that was read at `time`, with where it lies; None where the row has none. One round trip where
+    it is not cached, in which the row is read again where it was read without its patch."""
     if row.chain is None or row.is_legacy:
         return await load_legacy_state(shelf, scope, row, time) if row.is_legacy else None
     cached = shelf.cache.get(scope.tenant, row.snapshot.snapshot_id)
     if cached is not None and cached.chain == row.chain:
         return cached
-    paths = [row_path(scope, segment) for segment in row.chain.segment_path[:-1]]
+    has_patch = not row.chain.is_checkpoint and "statePatch" in row.document.fields
+    segments = row.chain.segment_path[:-1] if has_patch else row.chain.segment_path
+    paths = [row_path(scope, segment) for segment in segments]
     stored = await _read_chain(shelf, scope, row.snapshot.session_id, row.chain, paths, time)
     patches = [(str(path), read_row(_required(stored.segments, path)).patch) for path in paths]
-    if not row.chain.is_checkpoint:
+    if has_patch:
         patches.append((row.name, row.patch))
     state = await _rebuilt(row.name, row.chain, stored, patches)
     ground = Ground(row.snapshot.snapshot_id, row.chain, state, stored.runs)
@@ -143,7 +146,7 @@ async def load_head(shelf: Shelf, scope: Scope, read: RecordRead) -> Ground | No
         record = read_record(_required(again.documents, path))
     state = read_copy(record)
     if state is None and lacks_copy(record):
-        row = await read_one_row(shelf, scope, head.snapshot.snapshot_id, with_patch=True, at=read.time)
+        row = await read_one_row(shelf, scope, head.snapshot.snapshot_id, at=read.time)
         if row.row is None or row.row.chain != head.chain:
             raise DataLossError(record.name, f"the row of its head, {head.snapshot.snapshot_id!r}, is another one")
         return await load_row_state(shelf, scope, row.row, read.time)
@@ -169,7 +172,7 @@ def _named(record: Record) -> list[tuple[str, bytes]]:
 
 async def read_request(shelf: Shelf, scope: Scope, row: Row) -> bytes:
     """The text of what a running row was asked to do; one round trip where it lies in shards. The row must have been
-    read with its payloads."""
+    read with it."""
     if not row.request_shards:
         return unseal(row.document.fields.get("request"), row.name)
     paths = [shard_path(scope.tenant, shard_id) for shard_id in row.request_shards]

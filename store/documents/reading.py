@@ -20,7 +20,7 @@ from store.rules.lease import is_live, status_at
 
 async def get_snapshot(shelf: Shelf, scope: Scope, snapshot_id: str) -> Snapshot | None:
     """Two round trips; one where the state is cached or the row has none."""
-    return await _with_state(shelf, scope, await read_one_row(shelf, scope, snapshot_id, with_patch=True))
+    return await _with_state(shelf, scope, await read_one_row(shelf, scope, snapshot_id))
 
 
 async def get_snapshot_metadata(shelf: Shelf, scope: Scope, snapshot_id: str) -> Snapshot | None:
@@ -39,7 +39,7 @@ async def get_latest_snapshot(shelf: Shelf, scope: Scope, session_id: str) -> Sn
     if head is not None and head.snapshot.snapshot_id == latest_id:
         ground = await load_head(shelf, scope, read)
         return replace(head.snapshot, state=ground.state if ground else None)
-    row = await read_one_row(shelf, scope, latest_id, with_patch=True, at=read.time)
+    row = await read_one_row(shelf, scope, latest_id, at=read.time)
     return await _with_state(shelf, scope, _named_by(read.record, latest_id, row))
 
 

@@ -85,7 +85,7 @@ async def restore(
     async def next_state(head: Ground | None) -> State | None:
         if head is not None and head.snapshot_id == snapshot_id:
             return None
-        read = await read_one_row(shelf, scope, snapshot_id, with_patch=True)
+        read = await read_one_row(shelf, scope, snapshot_id)
         if read.row is None or read.row.snapshot.session_id != session_id:
             raise SnapshotNotFoundError(snapshot_id)
         if not is_resumable(read.row):

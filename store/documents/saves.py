@@ -173,7 +173,7 @@ async def _parent(shelf: Shelf, call: SaveCall, saved: Snapshot, read: RecordRea
     head = read.record.head if read.record else None
     if head is not None and head.snapshot.snapshot_id == saved.parent_id:
         return await load_head(shelf, scope, read)
-    parent = await read_one_row(shelf, scope, saved.parent_id, with_patch=True)
+    parent = await read_one_row(shelf, scope, saved.parent_id)
     if parent.row is None:
         return None
     _require_same_session(parent.row, saved)

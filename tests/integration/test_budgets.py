@@ -201,7 +201,7 @@ async def test_the_latest_row_with_its_state(opened: Open, is_cold: bool) -> Non
 
 @pytest.mark.parametrize("shards", [1, 5])
 async def test_a_row_by_id_with_its_state(opened: Open, raw: FirestoreDatabase, shards: int) -> None:
-    """2 round trips, its row, its checkpoint's shards and the diffs between: never more than 1 + shards + k."""
+    """2 round trips: the row, whose it is; then its patch, those of the diffs before, and the checkpoint's shards."""
     author = opened()
     root = large_state() if shards > 1 else State.of({"custom": 1})
     await author.store.create_session(ANN, "s", NewSession("echo"), root)
@@ -212,7 +212,7 @@ async def test_a_row_by_id_with_its_state(opened: Open, raw: FirestoreDatabase, 
         assert len(chain.segment_path) == k
         assert (len(chain.shards) == 1) == (shards == 1)
         cold = opened()
-        assert await cold.cost(cold.store.get_snapshot(ANN, row.snapshot_id)) == Cost(2, len(chain.shards) + k, 0)
+        assert await cold.cost(cold.store.get_snapshot(ANN, row.snapshot_id)) == Cost(2, 1 + len(chain.shards) + k, 0)
         assert await cold.cost(cold.store.get_snapshot(ANN, row.snapshot_id)) == Cost(1, 1, 0)  # its state is kept
 
 
