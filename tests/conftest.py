@@ -1,13 +1,13 @@
 """Fixtures that more than one folder of tests uses."""
 
 import os
-import urllib.request
 import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from functions.cli.emulator import HOST_VARIABLE, EmulatorNotFoundError, find_emulator, running_emulator
+from tests.warm_emulator import warm_up
 
 INSTALLS = {"node", "genkit", "browser", "deploy"}  # markers of tests that install something before they begin
 
@@ -67,15 +67,6 @@ def emulator_host() -> Iterator[str]:
         patch.setenv(HOST_VARIABLE, host)
         warm_up(host)
         yield host
-
-
-def warm_up(host: str) -> None:
-    """A first write, which takes an emulator that has just started longer than a store waits for an answer."""
-    url = f"http://{host}/v1/projects/demo-warm-up/databases/(default)/documents/warm"
-    headers = {"Authorization": "Bearer owner", "Content-Type": "application/json"}
-    request = urllib.request.Request(url, b'{"fields": {}}', headers)
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=90) as answer:
-        assert answer.status == 200
 
 
 @pytest.fixture

@@ -28,9 +28,14 @@ class Sent(NamedTuple):
     end: dict[str, Any]
 
 
+# The web server closes a connection that was idle for five seconds; a client that keeps one as long may write into it.
+_LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=2)
+
+
 def client(url: str, user: str = "local", **headers: str) -> httpx.AsyncClient:
     """A client of the server at `url` for `user`. The machine's proxy settings are left out."""
-    return httpx.AsyncClient(base_url=url, headers={"x-user-id": user} | headers, timeout=60, trust_env=False)
+    named = {"x-user-id": user} | headers
+    return httpx.AsyncClient(base_url=url, headers=named, timeout=60, trust_env=False, limits=_LIMITS)
 
 
 def parse_frame(frame: str) -> ServerEvent | None:

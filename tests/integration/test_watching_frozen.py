@@ -10,6 +10,7 @@ from functions.cli.emulator import Emulator, find_jar
 from store.firestore.store import FirestoreStore
 from store.models import SnapshotStatus
 from tests.contract.turns import ANN, COMPLETED, PENDING, claim, claimed, completed
+from tests.warm_emulator import warm_up
 
 FREEZE = 60.0  # seconds
 AFTERWARDS = 20.0  # seconds within which every follower knows
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def emulator() -> Iterator[Emulator]:
     with Emulator(find_jar(os.environ)) as emulator:
+        warm_up(emulator.host)
         yield emulator
 
 
