@@ -10,6 +10,7 @@ from functions.dialects.native import ERROR, TURN_END
 from functions.engine.assembly import Event
 from functions.engine.broadcast import NumberedEvent
 from functions.engine.ending import events_of, last_model_message, turn_end
+from functions.logs import coded
 from store.contract import SnapshotReader, SnapshotSubscriber, TurnStreams
 from store.errors import LeaseLostError, SnapshotNotFoundError, StoreError
 from store.layout.segments import EventLog
@@ -74,7 +75,8 @@ async def _ask(store: FollowedStore, scope: Scope, snapshot_id: str) -> None:
         except SnapshotNotFoundError:
             return  # its follower is told so by the row's status
         except StoreError as error:
-            _LOG.warning("the events of turn %s were not asked for: %s", snapshot_id, error.code)
+            told = coded(error)
+            _LOG.warning("the events of turn %s were not asked for: %s", snapshot_id, error.code, extra=told)
             pause = min(2 * pause, _LONGEST_PAUSE)
         await asyncio.sleep(pause)
 
