@@ -12,7 +12,7 @@ import pytest
 
 from store.errors import TranscriptStaleError, TurnBusyError
 from store.firestore.database import FirestoreDatabase
-from store.models import Beat, Claim, NewSession, Scope, SnapshotStatus
+from store.models import Beat, Claim, Lease, NewSession, SameSend, Scope, SnapshotStatus
 from store.state import State
 from tests.integration.counted import (
     ANN,
@@ -68,6 +68,19 @@ async def test_a_turn_costs_the_same_at_any_length(opened: Open, is_cold: bool) 
         costs[n] = await instance.cost(turn(instance, n))
     checkpoints = {1, INTERVAL + 1}
     assert costs == {n: Cost(3, 1, 4 + (n in checkpoints)) for n in costs}
+
+
+async def test_the_two_parts_of_a_turn(opened: Open) -> None:
+    """Claim 2 / 1 / 2, settle 1 / 0 / 2."""
+    instance = opened()
+    await talk(instance, 2)
+    leases: list[Lease] = []
+
+    async def claim() -> None:
+        leases.append(await claimed(instance, claim_of(3)))
+
+    assert await instance.cost(claim()) == Cost(2, 1, 2)
+    assert await instance.cost(settle(instance, leases[0], 3)) == Cost(1, 0, 2)
 
 
 @pytest.mark.parametrize("base_size", [0, 1000], ids=["no base", "a base that is too large"])
@@ -133,6 +146,24 @@ async def _stale(instance: Instance, claim: Claim) -> None:
 async def _busy(instance: Instance, claim: Claim) -> None:
     with pytest.raises(TurnBusyError):
         await instance.store.claim_turn(ANN, claim)
+
+
+@pytest.mark.parametrize("is_cold", [False, True], ids=["warm", "cold"])
+async def test_sending_the_same_message_again(opened: Open, is_cold: bool) -> None:
+    """2 / 2 / 0: of a turn that runs its row, of one that is over what the query finds."""
+    author = opened()
+    await talk(author, 2)
+    instance = opened() if is_cold else author
+    assert await instance.cost(_sent_again(instance, claim_of(2), is_running=False)) == Cost(2, 2, 0)
+    await claimed(author, claim_of(3))
+    instance = opened() if is_cold else author
+    assert await instance.cost(_sent_again(instance, claim_of(3), is_running=True)) == Cost(2, 2, 0)
+
+
+async def _sent_again(instance: Instance, claim: Claim, *, is_running: bool) -> None:
+    answer = await instance.store.claim_turn(ANN, claim)
+    assert isinstance(answer, SameSend)
+    assert answer.is_running is is_running
 
 
 @pytest.mark.parametrize("count", [1, 50])
