@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 import pytest
 
 from store.adapters.own_ids import OwnIds
+from store.database import Kind, Path
 from store.firestore.store import FirestoreStore
 from store.ids import mint_id
 from store.models import Claim, Lease, NewSession, Outcome, Scope, SnapshotStatus
@@ -31,7 +32,7 @@ ADA, BOB = Scope("acme", "ada"), Scope("acme", "bob")
 HEADERS = {"x-tenant-id": "acme", "x-user-id": "bob", "content-type": "application/json"}
 PATIENT = {"HEARTBEAT_INTERVAL": "600", "LEASE_STALENESS": "3600", "STREAM_SEGMENTS": "off"}
 LITTLE = 20
-LARGE = 140_000  # characters of noise, some 105 KB compressed: of a document's base, and of its tail
+LARGE = 140_000  # characters of noise, some 105 KB compressed: of a row's patch or request, a session's base and tail
 CALLS = [
     pytest.param(method, attack, id=f"{method} {path} {name}")
     for (method, path), attacks in ATTACKS.items()
@@ -41,31 +42,44 @@ CALLS = [
 
 
 async def furnish(store: OwnIds, scope: Scope, size: int) -> Things:
-    """A session whose document and head row are as large as they become, and one that a turn runs in."""
+    """A session whose document and head row are as large as they become, and one that a turn runs in which was asked
+    for at length."""
     sessions, last, row = [], "", ""
     for turns in (2, 1):
         session_id = mint_id()
         await store.create_session(scope, session_id, NewSession("echo"))
         tail = None
-        for _ in range(turns):
+        for longer in (size // 20, 0)[:turns]:  # a turn that adds more than there is would be a checkpoint, in shards
             lease = await claimed(store, scope, session_id, tail)
-            user, model = message(lease.message_id or "", "user", "x"), message(mint_id(), "model", noise(1, size))
+            answer = noise(1, size + longer)
+            user, model = message(lease.message_id or "", "user", "x"), message(mint_id(), "model", answer)
             state = lease.state.with_messages([*messages_of(lease.state), user, model])
             row = (await store.settle_turn(lease, Outcome(SnapshotStatus.COMPLETED, "stop", state))).snapshot_id
             tail = model.key
         sessions.append((session_id, row, lease.message_id or "", tail or ""))
     (session_id, row, user_id, last), (busy_id, _, _, busy_last) = sessions
-    busy = await claimed(store, scope, busy_id, busy_last)
+    busy = await claimed(store, scope, busy_id, busy_last, noise(2, size))
+    await require_large(store, scope, size, {row: "statePatch", busy.snapshot_id: "request"})
     return Things(session_id, row, user_id, last, busy_id, busy.snapshot_id)
 
 
-async def claimed(store: OwnIds, scope: Scope, session_id: str, tail: str | None) -> Lease:
+async def require_large(store: OwnIds, scope: Scope, size: int, payloads: dict[str, str]) -> None:
+    """Each of the rows has its payload in its own document."""
+    paths = {Path(Kind.SNAPSHOTS, scope.tenant, row): name for row, name in payloads.items()}
+    found = (await store.shelf.database.get(list(paths))).documents
+    for path, name in paths.items():
+        document = found[path]
+        assert document is not None
+        assert len(document.fields[name]) >= size // 2
+
+
+async def claimed(store: OwnIds, scope: Scope, session_id: str, tail: str | None, text: str = "x") -> Lease:
     claim = Claim(
         mint_id(),
         mint_id(),
         NewSession("echo"),
         session_id,
-        message=message(mint_id(), "user", "x"),
+        message=message(mint_id(), "user", text),
         last_message_id=tail,
         runner="nobody",
     )
