@@ -38,7 +38,7 @@ async def prune_chain(shelf: Shelf, scope: Scope, session_id: str, leaf_id: str 
     try:
         await _prune(shelf, scope, session_id, leaf_id, keep)
     except StoreError as error:
-        _log.warning("The chain of session %r was not pruned: %s", session_id, error.message)
+        _log.warning("The chain behind snapshot %r was not pruned: %s", leaf_id, error.message)
 
 
 async def _prune(shelf: Shelf, scope: Scope, session_id: str, leaf_id: str, keep: int) -> None:

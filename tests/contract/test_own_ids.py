@@ -7,8 +7,9 @@ import pytest
 from store.adapters.own_ids import OwnIds, own_id, stored_id
 from store.conformance.turns import ANN, BOB, changed, claim, claimed, completed, converse, save, state_of
 from store.database import Kind, Path, Update
+from store.documents import pruning
 from store.documents.store import DocumentStore
-from store.errors import InvalidRequestError, SessionExistsError, SessionNotFoundError
+from store.errors import InvalidRequestError, SessionExistsError, SessionNotFoundError, UnavailableError
 from store.ids import MAX_ID_BYTES
 from store.models import Adopted, Lease, NewSession, Scope
 from store.rules.history import messages_of
@@ -202,6 +203,19 @@ async def test_a_snapshot_of_a_session_that_is_being_deleted_is_refused_with_the
     await stores.database.commit([Update(session, {"deleting": True})])
     with pytest.raises(SessionNotFoundError, match="'s'"):
         await store.claim_turn(ANN, claim("b", snapshot_to_resume=settled.snapshot_id))
+
+
+async def test_what_is_logged_of_a_turn_names_no_stored_session(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def unavailable(*_: object) -> None:
+        raise UnavailableError("The database did not answer in time.")
+
+    monkeypatch.setattr(pruning, "_prune", unavailable)
+    settled = await converse(OwnIds(stores.open(max_persisted_chain_length=1)), "a", new_session_id="s")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"The chain behind snapshot {settled.snapshot_id!r} was not pruned: The database did not answer in time."
+    ]
 
 
 async def test_a_queued_turn_is_adopted_under_the_users_own_id(store: OwnIds) -> None:
