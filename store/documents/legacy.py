@@ -39,13 +39,21 @@ async def legacy_row(shelf: Shelf, scope: Scope, document: Document, time: datet
     """The row in a snapshot document of Genkit's; None once its session belongs to somebody else."""
     if not may_read(shelf):
         return None
+    named = document.fields.get("sessionId")
+    if isinstance(named, str) and named:  # asked first: that the row is damaged would tell that it is there
+        is_open = await _is_open(shelf, scope, named, time)
+        return await _row(shelf, scope, document, time) if is_open else None
     row = await _row(shelf, scope, document, time)
-    path = record_path(scope, row.snapshot.session_id)
+    return row if await _is_open(shelf, scope, row.snapshot.session_id, time) else None
+
+
+async def _is_open(shelf: Shelf, scope: Scope, session_id: str, time: datetime) -> bool:
+    """Whether rows of Genkit's in that session are this caller's to read: it is the caller's own, or nobody's yet."""
+    path = record_path(scope, session_id)
     session = (await shelf.database.get([path], mask=("formatVersion", "ownerId", "deleting"), at=time)).documents[path]
     if session is None or is_legacy(session):
-        return row
-    is_own = session.fields.get("ownerId") == scope.user and not session.fields.get("deleting")
-    return row if is_own else None
+        return True
+    return session.fields.get("ownerId") == scope.user and not session.fields.get("deleting")
 
 
 async def _row(shelf: Shelf, scope: Scope, document: Document, time: datetime) -> Row:

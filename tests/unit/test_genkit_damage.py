@@ -161,6 +161,17 @@ async def test_the_check_finds_nothing_wrong_with_whole_documents(broken: Broken
     assert (await check(broken.database)).findings == []
 
 
+DAMAGED_HEADS = [changes for path, changes in ALTERED if path == HEAD and "snapshotId" not in changes]
+
+
+@pytest.mark.parametrize("changes", DAMAGED_HEADS, ids=str)
+async def test_a_damaged_row_of_somebodys_session_is_nothing_to_others(broken: Broken, changes: dict[str, Any]) -> None:
+    await broken.store.update_session(ANN, "s", title="Mine")
+    await broken.alter(HEAD, changes)
+    assert isinstance(await _problem(lambda: broken.store.get_snapshot(ANN, HEAD.id)), DataLossError)
+    assert await broken.store.get_snapshot(Scope(TENANT, "bob"), HEAD.id) is None
+
+
 async def test_parents_in_a_circle_are_data_loss(broken: Broken) -> None:
     for path, parent in ((HEAD, "row-1"), (DIFF, "row-2")):
         await broken.alter(path, {"status": "failed", "parentId": parent})
