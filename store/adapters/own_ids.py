@@ -191,12 +191,12 @@ class OwnIds(DocumentStore):
 
     async def _place(self, scope: Scope, given: str | None) -> str:
         """Where a session lies, or is to be made, that the user calls `given`; anywhere where that is None."""
-        self.shelf.require_scope(scope)
         if given is None:
-            return stored_id(scope, mint_id())
-        for_own = stored_id(scope, given)
-        if await super().get_session(scope, given) is not None and await super().get_session(scope, for_own) is None:
-            return given
+            return stored_id(self.shelf.require_scope(scope), mint_id())
+        for_own, *plain = self._candidates(scope, given)
+        for key in plain:
+            if await super().get_session(scope, key) is not None and await super().get_session(scope, for_own) is None:
+                return key
         return for_own
 
     async def _first(self, scope: Scope, given: str, read: Callable[[Scope, str], Awaitable[_T | None]]) -> _T | None:
@@ -220,9 +220,10 @@ class OwnIds(DocumentStore):
         raise refusal
 
     def _candidates(self, scope: Scope, given: str) -> tuple[str, ...]:
-        """The stored ids that a given one may mean, the likely one first."""
-        self.shelf.require_scope(scope)
-        return stored_id(scope, given), given
+        """The stored ids that a given one may mean, the likely one first. What a user calls `x` has no second name: a
+        repeated delete of the session called `x~…` would find `x`."""
+        for_own = stored_id(self.shelf.require_scope(scope), given)
+        return (for_own,) if own_id(scope, given) != given else (for_own, given)
 
 
 @contextmanager

@@ -9,7 +9,13 @@ from store.conformance.turns import ANN, BOB, changed, claim, claimed, completed
 from store.database import Kind, Path, Update
 from store.documents import pruning
 from store.documents.store import DocumentStore
-from store.errors import InvalidRequestError, SessionExistsError, SessionNotFoundError, UnavailableError
+from store.errors import (
+    InvalidRequestError,
+    SessionExistsError,
+    SessionNotFoundError,
+    SnapshotNotFoundError,
+    UnavailableError,
+)
 from store.ids import MAX_ID_BYTES
 from store.models import Adopted, Lease, NewSession, Scope
 from store.rules.history import messages_of
@@ -77,12 +83,8 @@ MAKES_ITS_OWN = {"create_session"}
 FINDS_NOTHING = {name for name in CALLS if name.startswith("get_")}
 
 
-@pytest.mark.parametrize("name", CALLS)
-async def test_a_session_under_its_plain_id_is_found_by_its_owner_alone(
-    plain: DocumentStore, store: OwnIds, name: str
-) -> None:
-    await plain.create_session(ANN, "s", ECHO)
-    await converse(plain, "a", "s", snapshot_id="row")
+async def nothing_to_bob(store: OwnIds, name: str) -> None:
+    """As if nobody had a session of that name."""
     if name in FINDS_NOTHING:
         assert await CALLS[name](store, BOB) is None
     elif name in MAKES_ITS_OWN:
@@ -90,12 +92,55 @@ async def test_a_session_under_its_plain_id_is_found_by_its_owner_alone(
     else:
         with pytest.raises(SessionNotFoundError, match="'s'"):
             await CALLS[name](store, BOB)
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_session_under_its_plain_id_is_found_by_its_owner_alone(
+    plain: DocumentStore, store: OwnIds, name: str
+) -> None:
+    await plain.create_session(ANN, "s", ECHO)
+    await converse(plain, "a", "s", snapshot_id="row")
+    await nothing_to_bob(store, name)
     assert await plain.get_session(BOB, "s") is None
     before = await plain.get_session(ANN, "s")
     assert before is not None
     await CALLS[name](store, ANN)
     assert await plain.get_session(ANN, stored_id(ANN, "s")) is None, "it went on somewhere else"
     assert (await plain.get_session(ANN, "s") is None) is (name == "delete_session")
+
+
+OUT: dict[str, Callable[[Stores], Awaitable[object]]] = {
+    "expired": lambda stores: stores.wait(stores.moment),
+    "being deleted": lambda stores: stores.database.commit(
+        [Update(Path(Kind.POINTERS, "acme", "s"), {"deleting": True})]
+    ),
+}
+
+
+@pytest.mark.parametrize("out", OUT)
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_session_on_its_way_out_is_nothing_to_others(
+    stores: Stores, plain: DocumentStore, store: OwnIds, name: str, out: str
+) -> None:
+    await plain.create_session(ANN, "s", NewSession("echo", lifetime=stores.moment))
+    await converse(plain, "a", "s", snapshot_id="row")
+    await OUT[out](stores)
+    await nothing_to_bob(store, name)
+    assert await store.get_snapshot(BOB, "row") is None
+    with pytest.raises(SnapshotNotFoundError):
+        await store.claim_turn(BOB, claim("b", snapshot_to_resume="row"))
+
+
+async def test_a_stored_id_is_no_name(store: OwnIds) -> None:
+    stored = stored_id(ANN, "s")
+    await store.create_session(ANN, "s", ECHO)
+    assert await store.get_session(ANN, stored) is None
+    other = await store.create_session(ANN, stored, ECHO)
+    assert other.id == stored
+    await store.delete_session(ANN, stored)
+    with pytest.raises(SessionNotFoundError):
+        await store.delete_session(ANN, stored)
+    assert await store.get_session(ANN, "s") is not None
 
 
 async def test_a_turn_is_aborted_in_a_session_under_its_plain_id(plain: DocumentStore, store: OwnIds) -> None:

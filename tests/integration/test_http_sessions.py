@@ -108,6 +108,15 @@ async def test_a_temporary_session_that_is_over_is_not_found() -> None:
         ok(await app.http.post("/sessions", json={"id": "own", "temporary": True}), 201)
         await refused(app, "GET", "/sessions/own", 404, "session_not_found")
         await refused(app, "POST", "/chat", 404, "session_not_found", json={"sessionId": "own", "message": "Hello"})
+        again = await refused(app, "POST", "/sessions", 404, "session_not_found", json={"id": "own"})
+        assert again["message"] == "There is no session 'own'."
+        said = {"message": {"role": "user", "content": [{"text": "Hello"}]}}
+        turn = await app.http.post("/agents/echo", json={"data": said, "init": {"sessionId": "own"}})
+        assert ok(turn)["result"] == {
+            "sessionId": "own",
+            "finishReason": "failed",
+            "error": {"status": "NOT_FOUND", "message": "There is no session 'own'."},
+        }
 
 
 async def test_without_a_time_to_live_a_temporary_session_stays_and_is_not_listed() -> None:
