@@ -1,8 +1,6 @@
 """A server is killed in the middle of a turn: whenever that is, the turn is there whole or not at all, and the session
 goes on on the other server."""
 
-import asyncio
-
 import pytest
 
 from tests.acceptance.fated_pair import FatedPair
@@ -15,9 +13,9 @@ FEW = [
 ]
 
 
+@pytest.mark.timeout(300)  # five starts of a server
 async def test_a_kill_leaves_the_turn_whole_or_nothing_of_it(mortal: FatedPair, user: str) -> None:
-    async with asyncio.timeout(100):
-        assert await kill_at_each(FEW, mortal, user) == 5
+    assert await kill_at_each(FEW, mortal, user) == 5
 
 
 @pytest.mark.slow
