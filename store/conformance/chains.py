@@ -3,6 +3,7 @@
 import random
 import string
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,7 +30,8 @@ from store.conformance.turns import (
     state_of,
 )
 from store.database import Document, Kind, Path
-from store.layout.rows import RowKind
+from store.layout.records import COPY_FIELDS
+from store.layout.rows import CHAIN_FIELDS, RowKind
 from store.models import NewSession, Outcome, Snapshot
 from store.state import Raw, State
 
@@ -49,6 +51,18 @@ async def talk(store: Store, turns: int, size: int = 20) -> list[Snapshot]:
         outcome = Outcome(COMPLETED, "stop", answered(lease, noise(n, size), custom={"turn": n}))
         settled.append(await store.settle_turn(lease, outcome))
     return settled
+
+
+async def state_documents(stores: Stores) -> list[object]:
+    """All shards with their versions, and what rows and sessions hold of states."""
+    documents = [document for kind in Kind for document in await documents_of(stores.database, kind)]
+    held = {*CHAIN_FIELDS, *COPY_FIELDS, "tailBytes", "hasBase"}
+    return [
+        (each.path, each.update_time)
+        if each.path.kind is Kind.SHARDS
+        else (each.path, {name: value for name, value in each.fields.items() if name in held})
+        for each in documents
+    ]
 
 
 async def assert_exact(stores: Stores, settled: Sequence[Snapshot], **options: Any) -> None:
@@ -163,6 +177,27 @@ class ChainCases:
             assert (await require(stores.open(), "row")).state == state
             expected = RowKind.DIFF if extra < 100 else RowKind.CHECKPOINT
             assert (await raw(stores.database, Path(Kind.SNAPSHOTS, "acme", "row")))["kind"] == expected
+
+    @pytest.mark.parametrize("row_id", ["a", "b", "c"])  # a checkpoint, a diff, and a diff that is the head
+    @pytest.mark.parametrize("is_copied", [False, True])
+    async def test_a_change_of_metadata_touches_no_state_document(
+        self, stores: Stores, store: Store, row_id: str, is_copied: bool
+    ) -> None:
+        """Also where the change hands back the state as another object."""
+        parent = None
+        for each in "abc":
+            await save(store, each, parent_id=parent, state=state_of("a", each, text=noise(0, 3000)))
+            parent = each
+        before = await state_documents(stores)
+
+        def noted(row: Snapshot | None) -> Snapshot | None:
+            assert row is not None
+            assert row.state is not None
+            return replace(row, error={"noted": True}, state=State.of(row.state.value()) if is_copied else row.state)
+
+        for instance in (store, stores.open()):
+            assert await instance.save_snapshot(ANN, row_id, noted) == await require(stores.open(), row_id)
+        assert await state_documents(stores) == before
 
     async def test_an_orphan_is_a_checkpoint(self, stores: Stores, store: Store) -> None:
         saved = await save(store, "row", parent_id="nowhere", state=state_of("a"))

@@ -9,6 +9,7 @@ from store.conformance.harness import Store, Stores
 from store.conformance.soundness import documents_of
 from store.conformance.turns import (
     ANN,
+    FAILED,
     changed,
     claim,
     claimed,
@@ -127,6 +128,33 @@ class PruneCases:
         now = (await require(store, "head")).created_at
         await save(store, "an older one", parent_id="head", created_at=now)
         assert await readable(store, "head", "an older one") == ["head", "an older one"]
+
+    async def test_the_head_stays_where_another_row_is_the_latest(self, stores: Stores) -> None:
+        store = opened(stores, 1)
+        head = await save(store, "head", state=state_of("a"))
+        await save(store, "latest", parent_id="head", status=FAILED, state=None)
+        await save(store, "an older one", parent_id="head", created_at=head.created_at)
+        assert await readable(stores.open(), "head", "an older one") == ["head", "an older one"]
+
+    async def test_the_latest_row_stays_where_another_one_is_the_head(self, stores: Stores) -> None:
+        store = opened(stores, 1)
+        head = await save(store, "head", state=state_of("a"))
+        await save(store, "latest", status=FAILED, state=None)
+        await save(store, "an older one", parent_id="latest", created_at=head.created_at)
+        latest = await stores.open().get_latest_snapshot(ANN, "s")
+        assert latest is not None
+        assert latest.snapshot_id == "latest"
+
+    async def test_a_running_row_stays_whatever_is_saved_on_it(self, stores: Stores) -> None:
+        store = opened(stores, 1)
+        first = await converse(store, "q1")
+        session_id = first.session_id
+        lease = await claimed(store, claim("q2", session_id, last_message_id=first.last_message_id))
+        of_session: dict[str, Any] = {"session_id": session_id, "created_at": first.created_at}
+        await save(store, "latest", status=FAILED, state=None, session_id=session_id)
+        await save(store, "0-older", parent_id=lease.snapshot_id, **of_session)
+        settled = await store.settle_turn(lease, completed(lease))
+        assert await require(stores.open(), lease.snapshot_id) == settled
 
     async def test_the_row_that_a_running_turn_continues_from_stays(self, stores: Stores) -> None:
         store = opened(stores, 1)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from store.database import Fields, Kind, Path, Write
+from store.database import Create, Delete, Fields, Kind, Path, Update, Write
 from store.documents.store import DocumentStore
 from store.fsck.check import check
 from store.fsck.findings import Finding, Problem, Report
@@ -43,11 +43,17 @@ async def everything(stores: Stores) -> dict[Path, Fields]:
 
 
 async def dry(stores: Stores, **keywords: Any) -> list[Finding]:
-    """What a dry run finds; it changes nothing."""
+    """What a dry run finds; it changes nothing, and what a repair would do has a condition each."""
     before = await everything(stores)
     findings = (await check(stores.database, **keywords)).findings
     assert await everything(stores) == before
+    assert [finding for finding in findings if finding.writes and not any(map(has_condition, finding.writes))] == []
     return findings
+
+
+def has_condition(write: Write) -> bool:
+    """Whether somebody else's write in between refuses it."""
+    return isinstance(write, Create) or (isinstance(write, Update | Delete) and write.update_time is not None)
 
 
 async def repaired(stores: Stores, **keywords: Any) -> Report:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from store.conformance.chains import noise
 from store.database import SERVER_TIME, Create, Delete, Kind, Path, Update
 from store.fsck.check import check
 from store.fsck.findings import Problem
@@ -103,9 +104,11 @@ async def test_a_running_row_that_no_session_names_is_settled_once_it_is_old(sto
 MESSAGE = ("activeMessageId", "activeMessageDigest")
 
 
-async def test_a_turn_is_no_finding(stores: Stores) -> None:
+@pytest.mark.parametrize("size", [10, 600_000])  # a request that lies in its row, or in shards of it
+async def test_a_turn_is_no_finding(stores: Stores, size: int) -> None:
     store = stores.open()
-    lease = await claimed(store, claim("q"))
+    lease = await claimed(store, claim("q", text=noise(1, size)))
+    assert bool(await documents_of(stores.database, Kind.SHARDS)) is (size > 100)
     assert await dry(stores, grace=NOW) == []
     await store.settle_turn(lease, completed(lease))
     assert await dry(stores, grace=NOW) == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.database import Create, Delete, Kind, Update
+from store.database import Create, Delete, Kind, Path, Update
 from store.fsck.check import check
 from store.fsck.findings import Problem
 from tests.contract.fsck_steps import (
@@ -108,7 +108,8 @@ async def test_a_lost_session_document_is_rebuilt_from_its_rows(stores: Stores) 
     store = stores.open()
     first = await converse(store, "q1")
     second = await converse(store, "q2", first.session_id)
-    await break_documents(stores, Delete(session(first.session_id)))
+    log = Create(Path(Kind.STREAMS, "acme", f"{second.snapshot_id}_0"), shard_of("log", first.session_id))
+    await break_documents(stores, Delete(session(first.session_id)), log)
     assert problems(await dry(stores)) == [(Problem.MISSING_SESSION, f"pointers/acme/{first.session_id}")]
     await repaired(stores)
     cold = stores.open()
