@@ -98,8 +98,8 @@ def look(sessions: int) -> Counts:
 
 
 def deletion(rows: int, shards: int) -> Counts:
-    """Of a session: marked, then document by document, its own last."""
-    return Counts(11, rows + shards + 5, 1, rows + shards + 1)
+    """Of a session: marked, then document by document, whose batches ask for the session, its own last."""
+    return Counts(13, rows + shards + 7, 1, rows + shards + 1)
 
 
 def following(segments: int) -> Counts:
