@@ -46,7 +46,7 @@ class Ready:
 
 async def check_claim(shelf: Shelf, scope: Scope, claim: Claim, record: Record, read: RecordRead) -> Ready | SameSend:
     """The order of API.md: this very send running, stale, busy, model; then what needs the state."""
-    active = await _same_send_running(shelf, scope, claim, record)
+    active = await _same_send_running(shelf, scope, claim, record, read.time)
     if isinstance(active, SameSend):
         return active
     resumed = await _resumed_row(shelf, scope, claim, record)
@@ -97,12 +97,14 @@ def _conflict(message_id: str) -> SameSend:
     raise MessageIdConflictError(message_id)
 
 
-async def _same_send_running(shelf: Shelf, scope: Scope, claim: Claim, record: Record) -> SameSend | RowRead | None:
+async def _same_send_running(
+    shelf: Shelf, scope: Scope, claim: Claim, record: Record, time: datetime
+) -> SameSend | RowRead | None:
     """The running turn of this very message; else the active row where it had to be read."""
     active_id = record.session.active_snapshot_id
     if active_id is None or claim.message_id is None or record.active_message_id != claim.message_id:
         return None
-    read = await read_one_row(shelf, scope, active_id)
+    read = await read_active(shelf, scope, record, time)
     if read.row is None or not is_live(read.row, read.time, shelf.staleness):
         return read
     if claim.message is None or claim.message.digest != record.active_message_digest:

@@ -139,6 +139,7 @@ def of_lease() -> Iterator[tuple[str, Change]]:
     """What the pointer to the active turn may suffer."""
     yield "its turn's row is missing", having(activeSnapshotId="gone")
     yield "its turn's row is another session's", having(activeSnapshotId="u3")
+    yield "the row of its turn, of the same message, is missing", having(activeSnapshotId="gone", activeMessageId="q")
 
 
 async def everything_in(stores: Stores) -> list[Document]:
