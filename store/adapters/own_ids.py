@@ -123,8 +123,21 @@ class OwnIds(DocumentStore):
         return _renamed(scope, await super().abort_turn(scope, snapshot_id))
 
     async def abort_session(self, scope: Scope, session_id: str) -> Abort:
-        abort_session = super().abort_session
-        return _renamed(scope, await self._until_found(scope, session_id, lambda key: abort_session(scope, key)))
+        present, abort_session = super().get_session, super().abort_session
+
+        async def abort(key: str) -> Abort | None:
+            """None for a session that runs no turn, which is refused as a missing one is: it is meant all the same."""
+            try:
+                return await abort_session(scope, key)
+            except SessionNotFoundError:
+                if await present(scope, key) is None:
+                    raise
+                return None
+
+        aborted = await self._until_found(scope, session_id, abort)
+        if aborted is None:
+            raise SessionNotFoundError(session_id)
+        return _renamed(scope, aborted)
 
     async def create_session(
         self, scope: Scope, session_id: str | None, new: NewSession, custom: State | None = None

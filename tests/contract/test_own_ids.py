@@ -17,7 +17,7 @@ from store.errors import (
     UnavailableError,
 )
 from store.ids import MAX_ID_BYTES
-from store.models import Adopted, Lease, NewSession, Scope
+from store.models import Adopted, Lease, NewSession, Scope, SnapshotStatus
 from store.rules.history import messages_of
 from tests.contract.genkit_documents import DIALECTS, Dialect, conversation, genkit_writes
 from tests.contract.stores import MemoryStores, Stores
@@ -149,6 +149,18 @@ async def test_a_turn_is_aborted_in_a_session_under_its_plain_id(plain: Document
         await store.abort_session(BOB, "s")
     aborted = await store.abort_session(ANN, "s")
     assert (aborted.session_id, aborted.snapshot_id) == ("s", lease.snapshot_id)
+
+
+async def test_an_abort_of_a_session_without_a_turn_stops_no_other_of_that_name(
+    plain: DocumentStore, store: OwnIds
+) -> None:
+    await store.create_session(ANN, "s", ECHO)
+    running = await claimed(plain, claim("a", new_session_id="s"))
+    with pytest.raises(SessionNotFoundError, match="'s'"):
+        await store.abort_session(ANN, "s")
+    row = await plain.get_snapshot_metadata(ANN, running.snapshot_id)
+    assert row is not None
+    assert row.status is SnapshotStatus.PENDING
 
 
 async def test_a_save_goes_on_where_the_session_is(plain: DocumentStore, store: OwnIds) -> None:
