@@ -52,7 +52,7 @@ def own_id(scope: Scope, session_id: str) -> str:
 
 def _suffix(scope: Scope) -> str:
     digest = hashlib.sha256(f"{scope.tenant}\n{scope.user}".encode()).digest()  # neither holds a line break
-    return "~" + base64.urlsafe_b64encode(digest[:_HASH_BYTES]).decode()
+    return "~" + base64.b64encode(digest[:_HASH_BYTES], b"-.").decode()  # without `_`: no id may be of the form `__x__`
 
 
 class OwnIds(DocumentStore):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from store.adapters.own_ids import OwnIds
 from store.conformance.scopes import BY_ID, BY_OPTIONAL_ID, BY_SCOPE, WRONG_IDS
 from store.database import Database
 from store.documents.shelf import Options, Shelf
@@ -24,11 +25,12 @@ class _Untouchable:
         raise AssertionError(f"the database was asked to {name}")
 
 
-@pytest.fixture
-def untouched() -> DocumentStore:
-    """A store that must not reach its database."""
+@pytest.fixture(params=["plain", "own ids"])
+def untouched(request: pytest.FixtureRequest) -> DocumentStore:
+    """A store that must not reach its database, as it is or with ids of each user's own."""
     database: Database = _Untouchable()  # type: ignore[assignment]  # offers nothing, on purpose
-    return DocumentStore(Shelf(database, Options()))
+    store = DocumentStore(Shelf(database, Options()))
+    return store if request.param == "plain" else OwnIds(store)
 
 
 @pytest.mark.parametrize("name", [*BY_ID, *BY_OPTIONAL_ID])

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from store.errors import InvalidRequestError
-from store.ids import MAX_ID_BYTES, mint_id, require_id, require_message_id, session_id_of_first_message
+from store.ids import (
+    MAX_ID_BYTES,
+    MAX_SESSION_ID_BYTES,
+    mint_id,
+    require_id,
+    require_message_id,
+    require_session_id,
+    session_id_of_first_message,
+)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +40,14 @@ def test_an_id_that_a_database_can_hold_is_accepted_as_it_is(value: str) -> None
 def test_an_id_that_one_cannot_is_refused_by_name(value: Any) -> None:
     with pytest.raises(InvalidRequestError, match="snapshotId"):
         require_id(value, "snapshotId")
+
+
+def test_a_stored_session_may_have_a_longer_id() -> None:
+    longest = "x" * MAX_SESSION_ID_BYTES
+    assert require_session_id(longest) == longest
+    for wrong in (longest + "x", "a/b", None):
+        with pytest.raises(InvalidRequestError, match="sessionId"):
+            require_session_id(wrong)
 
 
 @pytest.mark.parametrize("value", ["a", " ", "x" * 128, "é", "🎉", "a/b", ".."])
