@@ -18,6 +18,7 @@ from store.models import Scope, Segment, Snapshot, SnapshotStatus
 
 _LOG = logging.getLogger("firesession.following")
 _PAUSE = 1.0  # seconds until a runner is asked for again that is not there yet; its first segment takes as long
+_EXPIRED = "The turn's instance stopped answering. Unless it comes back, nothing of the turn is stored: send it again."
 _LONGEST_PAUSE = 8.0  # where the database does not answer
 
 
@@ -88,8 +89,7 @@ async def _ended(store: FollowedStore, scope: Scope, snapshot: Snapshot, seen: i
     kept = list(_events(EventLog(snapshot_id), await store.read_segments(scope, snapshot_id)))
     if snapshot.status is SnapshotStatus.EXPIRED:
         kept = [numbered for numbered in kept if numbered.event.name != TURN_END]
-        error = LeaseLostError(snapshot_id)
-        last = Event(ERROR, {"code": error.code, "message": error.message})
+        last = Event(ERROR, {"code": LeaseLostError.code, "message": _EXPIRED})
         kept.append(NumberedEvent(max(seen, len(kept)) + 1, last))
     elif not kept and seen == 0:
         kept = [NumberedEvent(number, event) for number, event in enumerate(events_of(snapshot), start=1)]
