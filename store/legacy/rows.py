@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from store.canonical import Json, dump, parse
-from store.database import Document, Value
+from store.database import Document, Kind, Value
 from store.errors import InvalidRequestError
-from store.ids import require_id
+from store.ids import MAX_ID_BYTES, MAX_SESSION_ID_BYTES, require_id
 from store.layout.chain import Chain
 from store.layout.fields import FieldReader
 from store.layout.rows import Row, RowKind
@@ -124,14 +124,17 @@ def end_fields(row: Row, status: SnapshotStatus) -> dict[str, Value]:
 
 def refused_ids(document: Document) -> list[str]:
     """For a check of a whole collection: why ids in a document, its own first, are not taken by ours. Such a row or
-    session of Genkit's can be read only where no refused id has to be asked for."""
+    session of Genkit's can be read only where no refused id has to be asked for. Our own sessions' ids may be longer: they
+    end with their user."""
     own = document.path.id
+    session = ["sessionId", *(["its name"] if document.path.kind is Kind.POINTERS else [])]
+    longer = [] if is_legacy(document) else session
     ids = {"its name": own} | {name: value for name in _IDS if (value := document.fields.get(name)) != own}
     problems = []
     for name, value in ids.items():
         try:
             if isinstance(value, str) and (value or name == "its name"):
-                require_id(value, name)
+                require_id(value, name, MAX_SESSION_ID_BYTES if name in longer else MAX_ID_BYTES)
         except InvalidRequestError as problem:
             problems.append(problem.message)
     return problems

@@ -6,7 +6,7 @@ import pytest
 
 from store.adapters.own_ids import OwnIds, own_id, stored_id
 from store.conformance.turns import ANN, BOB, changed, claim, claimed, completed, converse, save, state_of
-from store.database import Kind, Path, Update
+from store.database import Delete, Kind, Path, Update
 from store.documents import pruning
 from store.documents.store import DocumentStore
 from store.errors import (
@@ -16,6 +16,7 @@ from store.errors import (
     SnapshotNotFoundError,
     UnavailableError,
 )
+from store.fsck.check import check
 from store.ids import MAX_ID_BYTES, require_session_id
 from store.models import Adopted, Lease, NewSession, Scope, SnapshotStatus
 from store.rules.history import messages_of
@@ -212,6 +213,21 @@ async def test_a_users_own_ids_are_as_long_as_ids_may_be(store: OwnIds) -> None:
     for call in (store.create_session(ANN, longest + "x", ECHO), store.get_session(ANN, longest + "x")):
         with pytest.raises(InvalidRequestError, match="sessionId"):
             await call
+
+
+@pytest.mark.parametrize("letter", ["x", "é"])
+async def test_a_check_finds_the_longest_ids_to_be_sound_and_rebuilds_their_sessions(
+    stores: Stores, store: OwnIds, letter: str
+) -> None:
+    longest = letter * (MAX_ID_BYTES // len(letter.encode()))
+    await converse(store, "a", new_session_id=longest)
+    await store.branch(ANN, longest, "a-answer", "branch")
+    assert (await check(stores.database)).findings == []
+    await stores.database.commit([Delete(Path(Kind.POINTERS, "acme", stored_id(ANN, longest)))])
+    assert (await check(stores.database, repair=True)).unrepaired == []
+    rebuilt = await store.get_session(ANN, longest)
+    assert rebuilt is not None
+    assert rebuilt.id == longest
 
 
 async def test_what_is_told_of_a_branch_is_in_the_users_own_ids(store: OwnIds) -> None:

@@ -190,6 +190,11 @@ def test_ids_that_ours_refuses_are_reported() -> None:
     assert parent.startswith("parentId must not be")
 
 
+@pytest.mark.parametrize(("length", "problems"), [(1400, 0), (1401, 1)])
+def test_a_session_of_genkits_has_an_id_that_a_client_may_send(length: int, problems: int) -> None:
+    assert len(refused_ids(Document(Path(Kind.POINTERS, TENANT, "x" * length), {}, BEGAN))) == problems
+
+
 @pytest.mark.parametrize(
     "text",
     ["2025-12-24T18:00:00Z", "2025-12-24T18:00:00", "2025-12-24T19:00:00.000+01:00", BEGAN.replace(microsecond=0)],
