@@ -124,8 +124,8 @@ def end_fields(row: Row, status: SnapshotStatus) -> dict[str, Value]:
 
 def refused_ids(document: Document) -> list[str]:
     """For a check of a whole collection: why ids in a document, its own first, are not taken by ours. Such a row or
-    session of Genkit's can be read only where no refused id has to be asked for. Our own sessions' ids may be longer: they
-    end with their user."""
+    session of Genkit's can be read only where no refused id has to be asked for. Those of our sessions may be longer,
+    since they end with their user."""
     own = document.path.id
     session = ["sessionId", *(["its name"] if document.path.kind is Kind.POINTERS else [])]
     longer = [] if is_legacy(document) else session
