@@ -109,6 +109,7 @@ ATTACKS: Mapping[tuple[str, str], Mapping[str, Attack]] = {
     },
     ("GET", "/snapshot"): {
         "reads it": lambda it, own: Attempt("/snapshot", query={"snapshotId": it.snapshot_id}),
+        "reads the running turn": lambda it, own: Attempt("/snapshot", query={"snapshotId": it.busy_snapshot_id}),
         "reads the latest": lambda it, own: Attempt("/snapshot", query={"sessionId": it.session_id}),
         "reads its status": lambda it, own: Attempt(
             "/snapshot", query={"snapshotId": it.busy_snapshot_id, "metadataOnly": "true"}
