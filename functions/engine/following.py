@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from typing import Protocol
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from functools import partial
+from typing import Protocol, TypeAlias
 
 from functions.dialects.native import ERROR, TURN_END
 from functions.engine.assembly import Event
@@ -12,14 +13,19 @@ from functions.engine.broadcast import NumberedEvent
 from functions.engine.ending import events_of, last_model_message, turn_end
 from functions.logs import coded
 from store.contract import SnapshotReader, SnapshotSubscriber, TurnStreams
-from store.errors import LeaseLostError, SnapshotNotFoundError, StoreError
+from store.errors import LeaseLostError, SnapshotNotFoundError, StoreError, UnavailableError
 from store.layout.segments import EventLog
 from store.models import Scope, Segment, Snapshot, SnapshotStatus
+
+SLOW_POLL = 15.0  # seconds without a delivery, after which a follower looks by itself
 
 _LOG = logging.getLogger("firesession.following")
 _PAUSE = 1.0  # seconds until a runner is asked for again that is not there yet; its first segment takes as long
 _EXPIRED = "The turn's instance stopped answering. Unless it comes back, nothing of the turn is stored: send it again."
 _LONGEST_PAUSE = 8.0  # where the database does not answer
+
+Read: TypeAlias = Callable[[], Awaitable[list[Segment]]]
+"""Gives all segments of the turn that are kept."""
 
 
 class FollowedStore(SnapshotReader, SnapshotSubscriber, TurnStreams, Protocol):
@@ -41,7 +47,8 @@ async def follow(
             statuses = await watches.enter_async_context(store.on_snapshot_status_change(scope, snapshot_id))
             if asks:
                 await watches.enter_async_context(_asking(store, scope, snapshot_id))
-            deliveries = await watches.enter_async_context(aclosing(_until_settled(segments, statuses)))
+            read = partial(store.read_segments, scope, snapshot_id)
+            deliveries = await watches.enter_async_context(aclosing(_until_settled(segments, read, statuses)))
             async for found in deliveries:
                 for numbered in _events(log, found):
                     # The end is told once the row says so: a log can be written ahead of the commit that ends the turn.
@@ -122,11 +129,11 @@ def _events(log: EventLog, segments: Sequence[Segment]) -> list[NumberedEvent]:
 
 
 async def _until_settled(
-    segments: AsyncIterator[list[Segment]], statuses: AsyncIterator[SnapshotStatus]
+    segments: AsyncIterator[list[Segment]], read: Read, statuses: AsyncIterator[SnapshotStatus]
 ) -> AsyncGenerator[list[Segment], None]:
     """Segments as they come, until the row is settled or has expired."""
     found: asyncio.Queue[list[Segment] | None] = asyncio.Queue()
-    tasks = (asyncio.create_task(_pass_on(segments, found)), asyncio.create_task(_pass_on_end(statuses, found)))
+    tasks = (asyncio.create_task(_pass_on(segments, read, found)), asyncio.create_task(_pass_on_end(statuses, found)))
     try:
         while (delivery := await found.get()) is not None:
             yield delivery
@@ -139,13 +146,39 @@ async def _until_settled(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _pass_on(segments: AsyncIterator[list[Segment]], found: "asyncio.Queue[list[Segment] | None]") -> None:
+async def _pass_on(
+    segments: AsyncIterator[list[Segment]], read: Read, found: "asyncio.Queue[list[Segment] | None]"
+) -> None:
     try:
-        async for delivery in segments:
+        async for delivery in _with_looks(segments, read):
             found.put_nowait(delivery)
     except Exception:
         found.put_nowait(None)
         raise
+
+
+async def _with_looks(segments: AsyncIterator[list[Segment]], read: Read) -> AsyncIterator[list[Segment]]:
+    """The deliveries, and where none come for a while what `read` finds, since a listener can die in silence. A turn
+    that is silent itself is looked at ever more rarely: each look costs all of its segments."""
+    pause, known = SLOW_POLL, 0
+    upcoming = asyncio.ensure_future(anext(segments, None))
+    try:
+        while True:
+            await asyncio.wait((upcoming,), timeout=pause)
+            if not upcoming.done():
+                with suppress(UnavailableError):
+                    looked = await read()
+                    pause, known = SLOW_POLL if len(looked) > known else 2 * pause, len(looked)
+                    yield looked
+            elif (delivery := upcoming.result()) is not None:
+                upcoming = asyncio.ensure_future(anext(segments, None))
+                pause = SLOW_POLL
+                yield delivery
+            else:
+                return
+    finally:
+        upcoming.cancel()
+        await asyncio.gather(upcoming, return_exceptions=True)
 
 
 async def _pass_on_end(statuses: AsyncIterator[SnapshotStatus], found: "asyncio.Queue[list[Segment] | None]") -> None:

@@ -93,3 +93,11 @@ async def instances(agent: Agent, *stores: DocumentStore) -> AsyncIterator[list[
     """One on each of the stores, all with the same agent."""
     async with AsyncExitStack() as open_ones:
         yield [await open_ones.enter_async_context(instance(store, agent)) for store in stores]
+
+
+async def moments(reader: Instance, turn: SameSend) -> dict[int, float]:
+    """When the reader's client is told each event of the turn, by the loop's time."""
+    told = {}
+    async for event in events_of_turn(reader.engine, reader.store, ANN, turn):
+        told[event.id] = asyncio.get_running_loop().time()
+    return told

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from functions.engine import recording
-from functions.engine.attaching import events_of_turn
 from functions.engine.engine import Engine
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
@@ -16,7 +15,7 @@ from store.memory.database import MemoryDatabase
 from store.models import Adopted, Adoption, Claim, Lease, SameSend, Scope
 from tests.contract.engine_turns import ASK, ScriptedAgent, heard, interrupting, request_of, said
 from tests.contract.turns import ABORTED, ANN, COMPLETED, require
-from tests.integration.instances import Instance, PacedAgent, instance
+from tests.integration.instances import PacedAgent, instance, moments
 from tests.properties.virtual_loop import run_virtually
 
 
@@ -100,14 +99,6 @@ async def test_a_follower_that_overtakes_the_claims_or_the_adoptions_answer_is_h
         if running is not None:
             await running
     assert here.engine._followed == set()
-
-
-async def moments(reader: Instance, snapshot: SameSend) -> dict[int, float]:
-    """When the reader's client is told each event of the turn."""
-    told = {}
-    async for event in events_of_turn(reader.engine, reader.store, ANN, snapshot):
-        told[event.id] = asyncio.get_running_loop().time()
-    return told
 
 
 def test_a_follower_that_came_long_before_the_queue_did_is_no_further_behind() -> None:

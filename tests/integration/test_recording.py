@@ -1,22 +1,38 @@
 """What becomes of a turn's event log where the database is in trouble: nothing of it is lost, doubled or damaged."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from functions.agents.base import TextDelta
 from functions.engine import recording
-from store.database import Committed, CommitUnansweredError, Create, Database, Found, Kind, Path, Query, Read, Write
+from functions.engine.following import SLOW_POLL
+from store.database import (
+    Committed,
+    CommitUnansweredError,
+    Create,
+    Database,
+    Document,
+    Found,
+    Kind,
+    Path,
+    Query,
+    Read,
+    Write,
+)
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
 from store.errors import UnavailableError
 from store.memory.database import MemoryDatabase
-from store.models import Beat, Lease, Scope, Snapshot
+from store.models import Beat, Lease, SameSend, Scope, Snapshot
 from tests.contract.engine_turns import ScriptedAgent, request_of
 from tests.contract.turns import ANN
-from tests.integration.instances import PacedAgent, instance, instances
+from tests.integration.instances import PacedAgent, instance, instances, moments
+from tests.properties.virtual_loop import run_virtually
 
 INTERVAL = 0.05
 
@@ -147,3 +163,35 @@ async def test_a_follower_goes_on_with_an_owner_that_was_taken_for_dead() -> Non
                 await asyncio.sleep(0.01)
             go_on.set()
             assert await follower == await here.read(turn)
+
+
+class Deaf(MemoryDatabase):
+    """Those who watch a log hear what there was when they began, and nothing more."""
+
+    @asynccontextmanager
+    async def watch(self, target: Path | Query) -> AsyncIterator[Any]:
+        async with super().watch(target) as deliveries:
+            is_log = isinstance(target, Query) and target.kind is Kind.STREAMS and target.tenant is not None
+            yield self._first_of(deliveries) if is_log else deliveries
+
+    async def _first_of(self, deliveries: AsyncIterator[list[Document | None]]) -> AsyncIterator[list[Document | None]]:
+        yield await anext(deliveries)
+        await asyncio.Event().wait()
+
+
+def test_a_follower_whose_listener_has_died_in_silence_looks_by_itself() -> None:
+    """It is behind then, and is told the events of a turn that goes on for minutes all the same."""
+
+    async def longest_behind() -> float:
+        database, now = Deaf(), asyncio.get_running_loop().time
+        writer, reader = (DocumentStore(Shelf(database, Options())) for _ in range(2))
+        async with instances(PacedAgent(120, 1), writer, reader) as (here, there):
+            turn = await here.start(request_of())
+            named = SameSend(turn.lease.session_id, turn.lease.snapshot_id, is_running=True)
+            live, behind = asyncio.create_task(moments(here, named)), await moments(there, named)
+            told = await live
+        assert now() > 60, "the turn went on for that long"
+        assert behind.keys() == told.keys()
+        return max(behind[number] - told[number] for number in told)
+
+    assert 2 < run_virtually(longest_behind()) <= SLOW_POLL + 1.5
