@@ -14,6 +14,8 @@ from genkit import GenkitError
 from genkit.exp.agent import SessionSnapshot, SnapshotStatus, SnapshotSubscriber
 
 from store.adapters.genkit import GenkitSessionStore
+from store.adapters.own_ids import OwnIds
+from store.documents.store import DocumentStore
 from store.memory.store import MemoryStore
 from store.models import Scope
 from store.state import State
@@ -29,17 +31,19 @@ def row(snapshot_id: str = "a", **fields: Any) -> SessionSnapshot:
     return SessionSnapshot.model_validate(given | fields)
 
 
-@pytest.fixture
-def ours() -> MemoryStore:
-    return MemoryStore()
+@pytest.fixture(params=["plain", "own ids"])
+def ours(request: pytest.FixtureRequest) -> DocumentStore:
+    """As programs open it by themselves, and as the functions do."""
+    store = MemoryStore()
+    return store if request.param == "plain" else OwnIds(store)
 
 
 @pytest.fixture
-def adapter(ours: MemoryStore) -> GenkitSessionStore:
+def adapter(ours: DocumentStore) -> GenkitSessionStore:
     return GenkitSessionStore(ours, ANN)
 
 
-async def test_a_snapshot_comes_back_as_it_was_saved(adapter: GenkitSessionStore, ours: MemoryStore) -> None:
+async def test_a_snapshot_comes_back_as_it_was_saved(adapter: GenkitSessionStore, ours: DocumentStore) -> None:
     saved = await adapter.save_snapshot("a", lambda _: row(parentId="", finishReason="stop"))
     found = await adapter.get_snapshot(snapshot_id="a")
     assert found == saved
@@ -104,7 +108,7 @@ async def test_exactly_one_selector_is_needed(adapter: GenkitSessionStore, selec
     assert refused.value.status == "INVALID_ARGUMENT"
 
 
-async def test_the_context_tells_whose_sessions_they_are(ours: MemoryStore) -> None:
+async def test_the_context_tells_whose_sessions_they_are(ours: DocumentStore) -> None:
     adapter = GenkitSessionStore(ours, lambda context: Scope("acme", (context or {})["uid"]))
     await adapter.save_snapshot("a", lambda _: row(), context={"uid": "ann"})
     assert await adapter.get_snapshot(snapshot_id="a", context={"uid": "ann"}) is not None
