@@ -9,7 +9,7 @@ import pytest
 
 from store.canonical import Json
 from store.conformance.harness import Store, Stores
-from store.conformance.interposed import Interposed, store_on
+from store.conformance.interposed import Interposed, interposed_store, store_on
 from store.conformance.turns import (
     ABORTED,
     ABORTING,
@@ -110,6 +110,19 @@ class QueueCases:
         assert [answer for answer in answers if answer is not winner] == [Adoption.RUNNING] * 7
         await store.settle_turn(winner.lease, completed(winner.lease))
 
+    async def test_of_two_adopters_that_have_both_found_it_waiting_one_wins(self, stores: Stores, store: Store) -> None:
+        snapshot_id = await queued(store)
+        first: list[Adopted] = []
+
+        async def overtake(_: Sequence[Write]) -> None:
+            if not first:
+                first.append(await adopted(store, snapshot_id))
+
+        second = interposed_store(stores.database, overtake)
+        assert await adopt(second, snapshot_id, "second") is Adoption.RUNNING
+        [winner] = first
+        await store.settle_turn(winner.lease, completed(winner.lease))
+
     async def test_a_delivery_before_the_claim_finds_nothing_yet(self, stores: Stores, store: Store) -> None:
         given = queued_claim()
         assert await adopt(store, given.snapshot_id) is Adoption.UNKNOWN
@@ -159,9 +172,14 @@ class QueueCases:
 
     async def test_an_adopted_turn_beats_from_its_adoption_on(self, stores: Stores, store: Store) -> None:
         snapshot_id = await queued(store)
+        before = await require(store, snapshot_id)
         await stores.wait(stores.moment)
         await adopted(store, snapshot_id)
-        assert await status_of(stores.open(lease_staleness=stores.moment), snapshot_id) is PENDING
+        after = await require(store, snapshot_id)
+        assert before.heartbeat_at is not None
+        assert after.heartbeat_at is not None
+        assert (after.heartbeat_at - before.heartbeat_at).total_seconds() >= stores.moment * 0.9
+        assert after.status is PENDING
 
     @pytest.mark.parametrize("is_first", [True, False])
     async def test_a_turn_that_nobody_fetched_in_time_has_failed(
