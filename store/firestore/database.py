@@ -34,6 +34,7 @@ from store.firestore.names import Names
 from store.firestore.values import EPOCH
 
 WRITE_SECONDS = 5.0  # how long one commit is waited for
+MOST_WRITES = 250  # of independent ones in a request; the service has had a limit of 500, a server's time counted apart
 _HOST = re.compile(r"[^\s/]+:\d{1,5}")
 
 
@@ -113,10 +114,14 @@ class FirestoreDatabase:
         return writing.committed(writes, CommitResponse.pb(answer))
 
     async def write_each(self, writes: Sequence[Write]) -> list[datetime | None]:
-        """Independent writes in one round trip, each document in at most one of them: its update time (the epoch for a
-        delete), or None where it was refused. Sent once; fails like `commit`."""
-        if not writes:
-            return []
+        """Independent writes, each document in at most one of them, in one round trip for each `MOST_WRITES`: its update
+        time (the epoch for a delete), or None where it was refused. Sent once; fails like `commit`."""
+        times: list[datetime | None] = []
+        for first in range(0, len(writes), MOST_WRITES):
+            times += await self._write_batch(writes[first : first + MOST_WRITES])
+        return times
+
+    async def _write_batch(self, writes: Sequence[Write]) -> list[datetime | None]:
         request = writing.batch_request(self._names, writes)
         client = await self._connection.client()
         self.calls.count("BatchWrite")

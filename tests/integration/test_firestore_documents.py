@@ -208,6 +208,20 @@ async def test_write_each_refuses_one_write_and_lands_the_others(database: Fires
     assert (spent.rpcs, spent.read, spent.written) == ({"BatchWrite": 1}, 0, 3)
 
 
+async def test_more_independent_writes_than_a_request_takes_go_out_in_several(
+    database: FirestoreDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is told what became of it, in order."""
+    monkeypatch.setattr("store.firestore.database.MOST_WRITES", 2)
+    paths = [Path(Kind.SHARDS, "acme", str(n)) for n in range(5)]
+    await database.commit([Create(paths[3], {"n": 0})])
+    before = database.calls.snapshot()
+    written = await database.write_each([Create(path, {"n": n}) for n, path in enumerate(paths)])
+    assert [entry is None for entry in written] == [False, False, False, True, False]
+    assert [(await read(database, path)).fields["n"] for path in paths] == [0, 1, 2, 0, 4]
+    assert database.calls.since(before).rpcs["BatchWrite"] == 3
+
+
 async def test_a_commit_beyond_the_size_limit_is_the_callers_mistake(database: FirestoreDatabase) -> None:
     chunk = b"x" * 900_000
     with pytest.raises(InvalidRequestError, match="larger than the database accepts"):
