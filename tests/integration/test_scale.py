@@ -173,19 +173,21 @@ async def test_the_events_of_a_turn_that_nobody_follows(opened: Open, raw: Fires
 
 
 async def test_the_events_of_a_turn_that_is_followed_from_elsewhere(opened: Open, raw: FirestoreDatabase) -> None:
-    """In real time: a segment each second. The request for them is deleted with the end, which counts as written."""
+    """In real time: a segment a second at most, and so many where the machine keeps up. The request for them is deleted
+    with the end, which counts as written."""
     assert recording.INTERVAL == SEGMENT_SECONDS
+    now = asyncio.get_running_loop().time
     one, elsewhere = opened(), opened()
     agent = PacedAgent(count=round(SECONDS / 0.1), pause=0.1)
     async with instance(one.store, agent) as here, instance(elsewhere.store, agent) as there:
-        before = one.calls.snapshot()
+        before, began = one.calls.snapshot(), now()
         running = await here.start(request_of(None, "Hello"))
         followed = await spent(elsewhere, there.read(running))
+        seconds = now() - began
         after = one.calls.since(before)
         again = await spent(elsewhere, there.read(running))
-    count = segments_of(SECONDS)
-    stored = await documents(raw, Kind.STREAMS)
-    assert len(stored) == count + 1
+    count = len(await documents(raw, Kind.STREAMS)) - 1
+    assert 1 <= count <= segments_of(seconds)
     assert after.written == (FIRST_TURN + SEGMENT * count + LOG).writes + REQUEST_DONE.deletes
     assert after.rpcs["Commit"] == 2 + count
     assert followed.writes == REQUEST.writes
