@@ -114,8 +114,8 @@ class FirestoreDatabase:
         return writing.committed(writes, CommitResponse.pb(answer))
 
     async def write_each(self, writes: Sequence[Write]) -> list[datetime | None]:
-        """Independent writes, each document in at most one of them, in one round trip for each `MOST_WRITES`: its update
-        time (the epoch for a delete), or None where it was refused. Sent once; fails like `commit`."""
+        """Independent writes, each document in at most one of them; one round trip takes up to `MOST_WRITES`. Update
+        times (the epoch for a delete), None for what was refused. Sent once; fails like `commit`."""
         times: list[datetime | None] = []
         for first in range(0, len(writes), MOST_WRITES):
             times += await self._write_batch(writes[first : first + MOST_WRITES])
