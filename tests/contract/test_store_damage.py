@@ -3,21 +3,24 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path as Directory
 from typing import Any
 
 import pytest
 
-from store.database import Delete, Document, Kind, Path, Put, Write
+from store.database import Delete, Document, Kind, Path, Put, Update, Write
 from store.documents.store import DocumentStore
 from store.errors import DataLossError, StoreError
+from store.layout.records import COPY_FIELDS, NO_COPY
 from store.layout.rows import read_row
 from store.models import Snapshot
 from store.state import State
 from tests.contract.damages import Change, Damage, damages_of, gone, having, of_copy, of_row, of_session, of_shard
 from tests.contract.soundness import documents_of
-from tests.contract.stores import Stores
+from tests.contract.stores import MemoryStores, Stores
 from tests.contract.turns import ANN, claim, message, save
 
+PAGES = [Directory(__file__).parents[2] / "docs" / name for name in ("storage.md", "conformance.md")]
 TURNS = 7  # row 0 and row 4 are checkpoints, row 6 is the head
 OPTIONS: dict[str, Any] = {"checkpoint_interval": 4, "shard_size": 2000}
 
@@ -163,6 +166,7 @@ async def test_every_damage_is_found_and_nothing_is_built_on_it(stores: Stores) 
         missed += [f"{damage.name}: {path} was written" for path in changed]
     assert missed == []
     assert len(damages) >= 100
+    assert [page for page in PAGES if f"{len(damages)} damages" not in page.read_text(encoding="utf-8")] == []
 
 
 async def what_missed(cold: DocumentStore, damage: Damage[Hit]) -> list[str]:
@@ -207,3 +211,22 @@ async def test_a_row_that_is_gone_itself_is_not_found(stores: Stores) -> None:
     assert await stores.open().get_snapshot(ANN, "s1") is None
     with pytest.raises(DataLossError, match="s1: the document is missing"):
         await stores.open().get_snapshot(ANN, "s2")
+
+
+async def test_a_session_without_a_copy_is_read_from_no_other_row_than_its_head(stores: Stores) -> None:
+    """The row that has its head's id is whole, and another one."""
+    stores.is_damaged = True
+    await save(stores.open(), "a", state=state("a", 1))
+    other = MemoryStores()
+    await save(other.open(), "a", state=state("a", 2))
+    found = [*await documents_of(other.database, Kind.SNAPSHOTS), *await documents_of(other.database, Kind.SHARDS)]
+    puts = [Put(each.path, each.fields) for each in found]
+    session = Path(Kind.POINTERS, ANN.tenant, "s")
+    await stores.database.commit([*puts, Update(session, NO_COPY, remove=COPY_FIELDS)])
+    await other.close()
+    cold = stores.open()
+    assert (await cold.get_snapshot(ANN, "a")) is not None
+    with pytest.raises(DataLossError, match="pointers/acme/s"):
+        await cold.get_transcript(ANN, "s")
+    with pytest.raises(DataLossError, match="pointers/acme/s"):
+        await cold.claim_turn(ANN, claim("q", "s", check_tail=False))
