@@ -1,5 +1,6 @@
 """Settling a turn: what becomes of the row, the session and the conversation."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from store.conformance.turns import (
     PENDING,
     aborted,
     answered,
+    changed,
     claim,
     claimed,
     completed,
@@ -27,7 +29,7 @@ from store.conformance.turns import (
     state_of,
 )
 from store.errors import InvalidRequestError, LeaseLostError, StateTooLargeError
-from store.models import Origin, Outcome
+from store.models import Lease, Origin, Outcome
 
 
 class SettleCases:
@@ -193,3 +195,19 @@ class SettleCases:
         session = await store.get_session(ANN, lease.session_id)
         assert session is not None
         assert (session.head_snapshot_id, session.active_snapshot_id) == (None, None)
+
+    @pytest.mark.parametrize("end", [completed, lambda lease: failed(), None], ids=["completed", "failed", "expired"])
+    async def test_a_state_that_a_save_gave_a_running_row_goes_with_its_end(
+        self, stores: Stores, store: Store, end: Callable[[Lease], Outcome] | None
+    ) -> None:
+        """And all that was told and stored of it, whether the turn ends with a state of its own or with none."""
+        lease = await claimed(store, claim("a"))
+        aside = changed(state=state_of("aside"), usage={"inputTokens": 1})
+        assert await store.save_snapshot(ANN, lease.snapshot_id, aside) is not None
+        if end is not None:
+            assert await store.settle_turn(lease, end(lease)) == await require(stores.open(), lease.snapshot_id)
+            return
+        await stores.wait(stores.moment)
+        await stores.open(lease_staleness=stores.moment).abort_turn(ANN, lease.snapshot_id)
+        row = await require(stores.open(), lease.snapshot_id)
+        assert (row.status, row.state, row.last_message_id, row.usage) == (ABORTED, None, None, None)

@@ -13,6 +13,8 @@ from store.rules.settle import LEASE_LOST
 
 REQUEST_FIELDS = ("request", "requestShards", "abortRunner", "queuedUntil")
 """What a row holds only while it runs."""
+END_FIELDS = (*CHAIN_FIELDS, "lastMessageId", "usage", "eventCount", "error")
+"""What a row's end tells. A save may have given a running row other ones, which go where the end has none."""
 
 
 def plan_stale_settlement(scope: Scope, row: Row, settled_by: str) -> list[Write]:
@@ -30,8 +32,9 @@ def plan_row_end(scope: Scope, row: Row, status: SnapshotStatus, settled_by: str
     path = row_path(scope, row.snapshot.snapshot_id)
     if row.is_legacy:
         return [Update(path, end_fields(row, status), update_time=row.update_time)]
+    gone = (*REQUEST_FIELDS, *(name for name in END_FIELDS if name not in fields))
     return [
-        Update(path, fields, remove=(*REQUEST_FIELDS, *CHAIN_FIELDS), update_time=row.update_time),
+        Update(path, fields, remove=gone, update_time=row.update_time),
         *(Delete(shard_path(scope.tenant, shard_id)) for shard_id in (*row.request_shards, *row.own_shards)),
     ]
 

@@ -15,14 +15,14 @@ from store.documents.claims import LeaseGround
 from store.documents.commits import Retries, shard_writes, try_commit, write_ahead
 from store.documents.loading import RowRead, read_one_row
 from store.documents.requests import token_of
-from store.documents.settlements import REQUEST_FIELDS
+from store.documents.settlements import END_FIELDS, REQUEST_FIELDS
 from store.documents.shelf import Shelf, record_path, row_path, shard_path
 from store.documents.streams import delete_segments, last_segment_writes
 from store.errors import LeaseLostError, SessionNotFoundError, StateTooLargeError, UnavailableError
 from store.layout.fields import present
 from store.layout.heads import HeadPlan, plan_head
 from store.layout.records import LEASE_FIELDS, head_field
-from store.layout.rows import CHAIN_FIELDS, Row, error_field, state_fields
+from store.layout.rows import Row, error_field, state_fields
 from store.models import Lease, Outcome, Snapshot, SnapshotStatus
 from store.rules.history import last_message_id, messages_of
 from store.rules.retention import due_at, is_expired
@@ -132,7 +132,7 @@ def _settle_writes(
     )
     if plan is not None:
         row |= state_fields(_snapshot(lease, outcome, None), plan.storage)
-    remove = (*_RUNNING_FIELDS, *(name for name in CHAIN_FIELDS if name not in row))
+    remove = (*_RUNNING_FIELDS, *(name for name in END_FIELDS if name not in row))
     writes: list[Write] = [
         Update(row_path(lease.scope, lease.snapshot_id), row, remove=remove, update_time=lease.version),
         _record_write(lease, outcome, plan),
