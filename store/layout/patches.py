@@ -224,7 +224,9 @@ class _Draft:
             raise PatchError(f"{path!r} is not a pointer")
         first, inside, rest = path[1:].partition("/")  # "/a/" is inside of a: its member ""
         name = _name(f"/{first}")
-        if path == "":
+        if _is_foreign(operation):
+            self._load(State.of(jsonpatch.apply_patch(self.state.value(), [operation], in_place=True)))
+        elif path == "":
             self._apply_to_all(operation)
         elif name == MESSAGES and self._messages is not None and inside:
             self._apply_to_messages(rest, operation)
@@ -260,9 +262,11 @@ class _Draft:
             self._members[name] = Raw.stored(value)
 
     def _move(self, source: str, name: str) -> None:
-        """Puts a member behind all others, perhaps under another name."""
-        if source != name and (source not in self._members or name in self._order or name == MESSAGES):
-            raise PatchError(f"{source!r} cannot become {name!r}")
+        """Puts a member behind all others, perhaps under another name, instead of what had that."""
+        if source not in self._order:
+            raise PatchError(f"there is no member {source!r}")
+        if source != name and name in self._order:
+            self._order.remove(name)
         self._order.remove(source)
         self._order.append(name)
         if source in self._members:
@@ -293,6 +297,17 @@ class _Draft:
             raise PatchError(f"unexpected operation {operation['op']!r}")
 
 
+def _is_foreign(operation: Operation) -> bool:
+    """Whether it is one that takes the whole state: no patch of ours has any."""
+    if operation["op"] != "move":
+        return operation["op"] in ("copy", "test")
+    source, path = operation["from"].split("/"), operation["path"].split("/")
+    if len(source) == len(path) == 2:
+        return source != path and _ROOT in (operation["from"], operation["path"])
+    depth = 3 if path[1] == MESSAGES else 2  # of one message, or one member
+    return min(len(source), len(path)) <= depth or source[:depth] != path[:depth]
+
+
 def _index(token: str, last: int) -> int:
     if not token.isdecimal() or not 0 <= int(token) <= last:
         raise PatchError(f"there is no message {token!r}")
@@ -302,7 +317,5 @@ def _index(token: str, last: int) -> int:
 def _patched(raw: Raw, inner: str, operation: Operation, pointer: str) -> Raw:
     changed = {**operation, "path": inner}
     if "from" in operation:
-        if not operation["from"].startswith(pointer + "/"):
-            raise PatchError("an operation moves between elements")
         changed["from"] = operation["from"][len(pointer) :]
     return Raw.stored(jsonpatch.apply_patch(raw.value(), [changed], in_place=True))
