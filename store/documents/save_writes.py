@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from store.database import SERVER_TIME, Create, Delete, Update, Write
-from store.documents.apart import apart
+from store.documents.apart import apart, work_on
 from store.documents.claim_checks import read_active, require_stale
 from store.documents.claims import record_identity
 from store.documents.commits import expiry_fields
@@ -122,7 +122,7 @@ async def plan_save(given: SaveInput) -> SavePlan:
         beat = {"heartbeatAt": saved.heartbeat_at, "savedBy": given.token}
         return SavePlan(saved, [Update(row.document.path, beat, update_time=row.update_time)])
     stale = await _stale_writes(given)
-    size = saved.state.size if given.changes_state and saved.state is not None else 0
+    size = work_on(saved.state, given.parent) if given.changes_state and saved.state is not None else 0
     head, storage = await apart(size, lambda: _plan_state(given))
     writes = [*_row_writes(given, storage), *stale, *_record_writes(given, head)]
     ground = None

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from store.database import SERVER_TIME, Committed, Delete, Update, Write
-from store.documents.apart import apart
+from store.documents.apart import apart, work_on
 from store.documents.claims import LeaseGround
 from store.documents.commits import Retries, shard_writes, try_commit, write_ahead
 from store.documents.loading import RowRead, read_one_row
@@ -107,7 +107,9 @@ async def _plan(shelf: Shelf, lease: Lease, outcome: Outcome) -> HeadPlan | None
     if state is None:
         return None
     shape, footing, token = shelf.options.shape, lease.ground.footing, token_of(lease.attempt)
-    return await apart(state.size, lambda: plan_head(shape, lease.snapshot_id, token, footing, state))
+    return await apart(
+        work_on(state, footing.parent), lambda: plan_head(shape, lease.snapshot_id, token, footing, state)
+    )
 
 
 async def _write_shards(shelf: Shelf, lease: Lease, outcome: Outcome, plan: HeadPlan | None) -> list[Write]:

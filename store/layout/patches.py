@@ -15,6 +15,7 @@ import jsonpointer
 from store.canonical import Json
 from store.errors import InvalidRequestError
 from store.layout.alignment import same_places
+from store.layout.distance import are_far_apart
 from store.state import MESSAGES, Messages, Raw, State
 
 Operation: TypeAlias = dict[str, Json]
@@ -87,11 +88,14 @@ def _element_operations(pointer: str, old: Raw, new: Raw) -> list[Operation]:
     whole: list[Operation] = [{"op": "replace", "path": pointer, "value": new.value()}]
     if len(old.text) + len(new.text) > _MOST_COMPARED:
         return whole
-    inner = list(jsonpatch.make_patch(old.value(), new.value()).patch)
+    before, after = old.value(), new.value()
+    if are_far_apart(before, after):
+        return whole
+    inner = list(jsonpatch.make_patch(before, after).patch)
     if not inner or len(str(inner)) >= len(new.text):
         return whole
     try:
-        reproduced = Raw.stored(jsonpatch.apply_patch(old.value(), inner))
+        reproduced = Raw.stored(jsonpatch.apply_patch(before, inner, in_place=True))
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException):
         return whole
     if reproduced.text != new.text:

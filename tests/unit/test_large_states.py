@@ -13,8 +13,9 @@ from store.database import Kind, Path, Read
 from store.documents import apart, loading
 from store.documents.shelf import Options, Shelf
 from store.documents.store import DocumentStore
-from store.layout import chain
+from store.layout import chain, distance
 from store.layout.chain import Shape, StoragePlan, plan_checkpoint, plan_storage
+from store.layout.patches import diff
 from store.memory.database import MemoryDatabase
 from store.state import State
 
@@ -29,7 +30,7 @@ def state_of(count: int, size: int = 2000) -> State:
 
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """One entry for everything that is done in a thread; a state is large from 10,000 bytes on."""
+    """One entry for everything that is done in a thread; a state is large from 30,000 bytes on."""
     done: list[object] = []
     real = asyncio.to_thread
 
@@ -37,7 +38,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         done.append(work)
         return await real(work, *arguments)
 
-    monkeypatch.setattr(apart, "LARGE", 10_000)
+    monkeypatch.setattr(apart, "LARGE", 30_000)
     monkeypatch.setattr(asyncio, "to_thread", noted)
     return done
 
@@ -61,6 +62,51 @@ async def test_large_states_are_worked_on_in_a_thread(threads: list[object], cou
     await store.settle_turn(lease, completed(lease))
     steps.append(len(threads))
     assert steps == [in_threads * done for done in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize(("changed", "in_threads"), [(100_000, 0), (140_000, 1)])
+async def test_large_changes_are_worked_on_in_a_thread(
+    threads: list[object], monkeypatch: pytest.MonkeyPatch, changed: int, in_threads: int
+) -> None:
+    """Whatever the size of the state: comparing takes longer than storing."""
+    monkeypatch.setattr(apart, "LARGE", 8_388_608)
+    store = DocumentStore(Shelf(MemoryDatabase(), NO_BASE))
+    await save(store, "before", state=State.of({"custom": list(range(1000))}))
+    await save(store, "after", parent_id="before", state=State.of({"custom": "x" * changed}))
+    assert len(threads) == in_threads
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_what_differs_in_too_many_places_is_not_compared(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = {"custom": {"a": [*range(500)], "b": {"x": 1, "y": 2}, "c": 1}}
+    new = {"custom": {"a": [*range(499), -1], "b": {"x": 1, "y": 3}, "c": 1}}
+    monkeypatch.setattr(distance, "MOST_DIFFERENCES", 1 + most)
+    patch = diff(State.of(old), State.of(new))
+    whole = [{"op": "replace", "path": "/custom", "value": new["custom"]}]
+    parts = [
+        {"op": "replace", "path": "/custom/b/y", "value": 3},
+        {"op": "replace", "path": "/custom/a/499", "value": -1},
+    ]
+    by_path = sorted(patch, key=lambda operation: str(operation["path"]), reverse=True)
+    assert by_path == (parts if most else whole)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "places"),
+    [
+        ([1, 2, 3], [1, 2, 3], 0),
+        ([1, 2, 3], [3, 2, 1], 2),
+        ([1], [1, 2, 3], 2),
+        ({"a": 1, "b": [1]}, {"b": [2], "c": 1}, 3),
+        ([{"a": [1, 2]}], [{"a": [2, 1]}], 2),
+        ({"a": 1}, [1], 1),
+    ],
+)
+def test_places_that_differ_are_counted(old: Any, new: Any, places: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distance, "MOST_DIFFERENCES", places)
+    assert not distance.are_far_apart(old, new)
+    monkeypatch.setattr(distance, "MOST_DIFFERENCES", places - 1)
+    assert distance.are_far_apart(old, new)
 
 
 class Asked(MemoryDatabase):
