@@ -40,6 +40,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._came_back)
         return future
 
+    async def shutdown_default_executor(self) -> None:
+        self._in_threads += 1
+        try:
+            await super().shutdown_default_executor()
+        finally:
+            self._in_threads -= 1
+
     def _came_back(self, _: object) -> None:
         self._in_threads -= 1
 
