@@ -172,12 +172,12 @@ def state_out(state: State, session_id: str) -> dict[str, Json]:
     return known | {name: state.get(name) for name in _STATE_MEMBERS if name in state.order}
 
 
-def snapshot_out(snapshot: Snapshot, session_id: str) -> dict[str, Json]:
+def snapshot_out(snapshot: Snapshot) -> dict[str, Json]:
     """A snapshot; its state where it is settled and has one."""
     has_state = snapshot.state is not None and snapshot.status.is_terminal
     fields: dict[str, Any] = {
         "snapshotId": snapshot.snapshot_id,
-        "sessionId": session_id,
+        "sessionId": snapshot.session_id,
         "parentId": snapshot.parent_id,
         "createdAt": _time(snapshot.created_at),
         "updatedAt": _time(snapshot.updated_at),
@@ -185,7 +185,7 @@ def snapshot_out(snapshot: Snapshot, session_id: str) -> dict[str, Json]:
         "status": snapshot.status.value,
         "finishReason": snapshot.finish_reason,
         "error": None if snapshot.error is None else dict(snapshot.error),
-        "state": state_out(snapshot.state, session_id) if has_state and snapshot.state is not None else None,
+        "state": state_out(snapshot.state, snapshot.session_id) if has_state and snapshot.state is not None else None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 

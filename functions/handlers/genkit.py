@@ -147,7 +147,7 @@ def _request(context: Context, call: AgentCall, agent: Agent, place: Place) -> T
 def _failed(context: Context, error: StoreError, place: Place) -> Json:
     """A turn that was refused: the client goes on from where it was."""
     context.application.telemetry.refused(error.code)
-    told = {"sessionId": place.given_id, "snapshotId": place.good_snapshot_id}
+    told = {"sessionId": place.session_id or place.new_session_id, "snapshotId": place.good_snapshot_id}
     known = {name: value for name, value in told.items() if value is not None}
     return {"result": known | {"finishReason": "failed", "error": dialect.error_out(error)}}
 
@@ -274,7 +274,7 @@ async def _wait_for_snapshot(context: Context) -> Response:
 
 
 def _snapshot(context: Context, found: Snapshot) -> Response:
-    return JsonReply({"result": dialect.snapshot_out(found, found.session_id)})
+    return JsonReply({"result": dialect.snapshot_out(found)})
 
 
 async def _until_settled(context: Context, snapshot_id: str, seconds: float) -> None:

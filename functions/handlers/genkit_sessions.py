@@ -11,11 +11,10 @@ from store.models import Scope
 @dataclass(frozen=True, slots=True)
 class Place:
     """`session_id` is the session, else `new_session_id` the one to be opened (neither: any new one). `refusal` is why
-    the turn cannot go on; `given_id` is what the client calls the session."""
+    the turn cannot go on."""
 
     session_id: str | None = None
     new_session_id: str | None = None
-    given_id: str | None = None
     good_snapshot_id: str | None = None
     refusal: StoreError | None = None
 
@@ -27,14 +26,14 @@ async def place_of(store: FullStore, scope: Scope, init: AgentInit) -> Place:
     if init.session_id is None:
         return Place()
     if await store.get_session(scope, init.session_id) is not None:
-        return Place(session_id=init.session_id, given_id=init.session_id)
-    return Place(new_session_id=init.session_id, given_id=init.session_id)
+        return Place(session_id=init.session_id)
+    return Place(new_session_id=init.session_id)
 
 
 async def _place_of_snapshot(store: FullStore, scope: Scope, snapshot_id: str, given_id: str | None) -> Place:
     row = await store.get_snapshot_metadata(scope, snapshot_id)
     if row is None:
-        return Place(given_id=given_id, refusal=SnapshotNotFoundError(snapshot_id))
+        return Place(session_id=given_id, refusal=SnapshotNotFoundError(snapshot_id))
     if given_id not in (None, row.session_id):
         raise InvalidRequestError(f"The snapshot {snapshot_id!r} does not belong to session {given_id!r}.")
-    return Place(session_id=row.session_id, given_id=row.session_id, good_snapshot_id=snapshot_id)
+    return Place(session_id=row.session_id, good_snapshot_id=snapshot_id)

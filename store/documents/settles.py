@@ -116,7 +116,7 @@ async def _write_shards(shelf: Shelf, lease: Lease, outcome: Outcome, plan: Head
     """The writes besides row and session: the state's shards and the end of the event log."""
     ground: LeaseGround = lease.ground
     shards = plan.storage.shards if plan else {}
-    sized = shard_writes(lease.scope.tenant, lease.ground.session_id, shards, ground.expires_at)
+    sized = shard_writes(lease.scope.tenant, ground.session_id, shards, ground.expires_at)
     return await write_ahead(shelf, [*sized, *last_segment_writes(lease, outcome)])
 
 
@@ -149,7 +149,7 @@ def _record_write(lease: Lease, outcome: Outcome, plan: HeadPlan | None) -> Writ
     fields: dict[str, Any] = {"updatedAt": SERVER_TIME, "dueAt": due_at(lease.created_at, ground.expires_at)}
     if outcome.auto_title:
         fields["autoTitle"] = outcome.auto_title
-    path = record_path(lease.scope, lease.ground.session_id)
+    path = record_path(lease.scope, ground.session_id)
     if plan is None or outcome.state is None:
         return Update(path, fields, remove=LEASE_FIELDS)
     fields |= head_fields(_snapshot(lease, outcome, None), plan)
