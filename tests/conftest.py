@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Refuses to run side by side without the groups: the tests of a file share what they start."""
     if session.config.getoption("loadgroup", False) and not all("@" in item.nodeid for item in session.items):
-        raise pytest.UsageError("pytest-xdist has not taken over the groups of tests: another version of pytest?")
+        raise RuntimeError("pytest-xdist has not taken over the groups of tests: another version of pytest?")
 
 
 _internal_errors: list[str] = []

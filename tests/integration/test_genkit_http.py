@@ -164,6 +164,14 @@ async def test_a_session_is_the_same_one_for_the_native_client(app: App) -> None
     assert len(await transcript(app.http, "chosen")) == 2
 
 
+async def test_a_refused_first_turn_names_the_session_that_its_client_chose() -> None:
+    async with served(MAX_TURNS_PER_USER="1") as app:
+        ok(await app.http.post("/chat", json={"message": "/sleep 60", "detach": True}), 202)
+        refused = (await post(app, said("hi"), {"sessionId": "chosen"}))[1]["result"]
+        assert (refused["finishReason"], refused["sessionId"]) == ("failed", "chosen")
+        assert (await app.http.get("/sessions/chosen")).status_code == 404
+
+
 async def test_an_id_in_the_metadata_is_the_messages_and_is_refused_twice(app: App) -> None:
     first = (await post(app, said("hi", id="m-1")))[1]["result"]
     native = await transcript(app.http, first["sessionId"])
